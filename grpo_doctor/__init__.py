@@ -31,13 +31,13 @@ def diagnose(
     """Diagnose a whole run: problems, onset, confidence, and what to change.
 
     Args:
-        target: a run, or the path of a log, folder or store that contains one.
+        target: a run, or the path of a log, folder or store that contains one run.
         catalogue: the checks to run; by default all.
-        thresholds: code of a check to its thresholds by name; they replace the defaults.
+        thresholds: code of a check to its thresholds by name, which replace the defaults.
 
     Raises:
         ReadError: the path cannot be read.
-        ValueError: the path contains several runs, or none.
+        ValueError: the path contains no run or several runs.
         OverBudgetError: the diagnosis needs more time or memory than `grpo_doctor.limits` allows.
     """
     if isinstance(target, Run):
@@ -53,7 +53,7 @@ def diagnose(
 
 
 def attach(trainer: Any, **options: Any) -> Attached:
-    """Live checks for a ``trl.GRPOTrainer``; see `grpo_doctor.integrations.trl.attach`. Needs the extra ``trl``."""
+    """Add live checks to a ``trl.GRPOTrainer``; see `grpo_doctor.integrations.trl.attach`. Needs the extra ``trl``."""
     from .integrations.trl import attach as attach_to_trl
 
     return attach_to_trl(trainer, **options)

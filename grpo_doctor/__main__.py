@@ -1,4 +1,4 @@
-"""``python -m grpo_doctor`` is ``grpo-doctor``."""
+"""``python -m grpo_doctor`` runs the command ``grpo-doctor``."""
 
 from .cli import main
 

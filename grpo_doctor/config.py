@@ -1,4 +1,4 @@
-"""Configuration: ``[tool.grpo-doctor]`` in pyproject.toml, or grpo-doctor.toml, and installed plugins.
+"""Configuration: Reads ``[tool.grpo-doctor]`` in pyproject.toml, or grpo-doctor.toml, and finds installed plugins.
 
 Unknown keys are errors.
 """
@@ -25,12 +25,12 @@ class ConfigError(ValueError):
 
 
 class PluginError(ConfigError):
-    """A plugin that cannot be loaded; the message names it, its package and the reason."""
+    """A plugin that cannot be loaded; the message names the plugin, its package and the reason."""
 
 
 class Accepted(msgspec.Struct, forbid_unknown_fields=True):
-    """A finding that does not fail the gate: its code, the reason, its last day, and a pattern of the files that it
-    applies to."""
+    """A finding that does not fail the gate, with its code, the reason, the last day, and a pattern of the affected
+    files."""
 
     code: str
     reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
@@ -65,7 +65,7 @@ class Config(msgspec.Struct, kw_only=True):
     thresholds: dict[str, dict[str, Any]] = {}
     origin: str = "command line"
     trust_checks: bool = False
-    """Whether the folders of ``checks`` may be executed regardless of their content; no file can set it."""
+    """Whether the folders of ``checks`` may be executed regardless of their content. No file can set this value."""
 
     def budget(self) -> Budget:
         """Return the limits per input."""
@@ -76,8 +76,8 @@ class Config(msgspec.Struct, kw_only=True):
         )
 
     def suppressions(self) -> list[Suppression]:
-        """Return everything that can hide a finding; an expired acceptance hides nothing, and its description states
-        this."""
+        """Return all options and settings that can hide a finding. An expired acceptance hides nothing, and its
+        description states this."""
         named = {"select": "only these checks ran", "ignore": "these checks did not run"}
         lists = [(kind, getattr(self, kind), why) for kind, why in named.items()]
         found = [Suppression(kind, f"{', '.join(words)}: {why}") for kind, words, why in lists if words]
@@ -117,7 +117,7 @@ def find(start: Path) -> Path | None:
 
 
 def _own_table(project: Path) -> dict[str, Any] | None:
-    """Return [tool.grpo-doctor] of a pyproject.toml; None if it has none. Raises `ConfigError`."""
+    """Return [tool.grpo-doctor] of a pyproject.toml, or None if the file has no such table. Raises `ConfigError`."""
     table: Any = table_of(project)
     for name in ("tool", "grpo-doctor"):
         table = table.get(name)
@@ -149,7 +149,7 @@ def table_of(path: Path) -> dict[str, Any]:
 
 
 def read(path: Path | None) -> Config:
-    """Return the settings of a file, or of the nearest one if ``path`` is None. Raises `ConfigError`."""
+    """Return the settings of a file, or of the nearest settings file if ``path`` is None. Raises `ConfigError`."""
     path = path or find(Path.cwd())
     if path is None:
         return Config()
@@ -180,7 +180,8 @@ def _entry_points(folders: tuple[str, ...]) -> bytes:
 def plugins(group: str) -> Iterator[tuple[str, Any]]:
     """Return the objects that installed packages register in a group of entry points, each with a name for messages.
 
-    `importlib.metadata` takes half as long to import as numpy, so it is imported only if a package has the group.
+    `importlib.metadata` takes half as long to import as numpy, so it is imported only if a package registers objects in
+    the group.
 
     Raises:
         PluginError: an object cannot be imported.

@@ -2,7 +2,7 @@
 
 
 def install(extra: str) -> str:
-    """Return how to install an extra; the package is not on PyPI."""
+    """Return the command that installs an extra; the package is not on PyPI."""
     return f"from a checkout: pip install '.[{extra}]'"
 
 

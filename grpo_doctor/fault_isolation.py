@@ -1,4 +1,4 @@
-"""Keeps internal errors from stopping the user's training, and limits them to the input that caused them."""
+"""Keeps internal errors from stopping the user's training, and limits an error to the input that caused it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ T = TypeVar("T")
 
 
 class Boundary:
-    """Runs grpo-doctor's own code until something in it fails; after that it runs nothing."""
+    """Runs grpo-doctor's own code until an error occurs, and runs nothing afterwards."""
 
     def __init__(self) -> None:
         self.failure: str | None = None
         """The traceback of the failure."""
 
     def __call__(self, function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T | None:
-        """Return the function's result; None if it fails, or anything failed before."""
+        """Return the function's result, or None if it fails or an earlier function failed."""
         if self.failure is not None:
             return None
         try:
@@ -38,7 +38,7 @@ def bug(error: Exception) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Return the message of an error; an error class of the user may fail to produce one."""
+    """Return the message of an error, even if an error class of the user fails to produce a message."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - its __str__ is the user's code
@@ -57,5 +57,5 @@ def unwatched(failure: str, where: str) -> str:
 
 def tell(words: Any) -> None:
     """Print to stderr if possible: a closed or broken stream is not an error."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # broken or full; closed; None under pythonw
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # broken or full, closed, or None under pythonw
         print(words, file=sys.stderr, flush=True)

@@ -1,4 +1,5 @@
-"""Limits time and memory per input, checked wherever work is done, so that no crafted file uses more.
+"""Limits time and memory per input. The limits are checked during all work on an input, so that no crafted file uses
+more.
 
 Reading a file and judging a run each have their own budget (`spending`). The code that works on an input calls `spent`
 between chunks, rows and checks. Without a budget, as in a live session or a notebook, `spent` does nothing.
@@ -18,11 +19,12 @@ if sys.platform != "win32":
     import resource
 
 _PEAK_UNIT = 1 if sys.platform == "darwin" else 1024
-"""Unit in bytes of the peak memory that the system reports."""
+"""Unit, in bytes, of the peak memory that the system reports."""
 _LOOK = 0.02
-"""Seconds between checks of the memory: each check is a system call, and `spent` runs for every row and check."""
+"""Seconds between measurements of the memory. Each measurement is a system call, and `spent` runs for every row and
+check."""
 _PARSED = 8
-"""Memory of a parsed document as a multiple of its size; measured on JSON with short rows."""
+"""Memory of a parsed document as a multiple of its size, measured on JSON with short rows."""
 
 
 class OverBudgetError(ValueError):
@@ -42,7 +44,7 @@ class _Spending:
     began: float
     peak: float
     looked: float
-    """Time of the last memory check."""
+    """Time of the last memory measurement."""
 
 
 _current: ContextVar[_Spending | None] = ContextVar("spending", default=None)
@@ -74,7 +76,7 @@ def spending() -> Iterator[None]:
 
 
 def spent(document: int = 0, what: str = "a document") -> None:
-    """Stop the work on this input if it exceeds its limits, or would with a document of this size.
+    """Stop the work on this input if it exceeds its limits, or would exceed them with a document of this size.
 
     Raises `OverBudgetError`.
     """

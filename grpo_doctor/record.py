@@ -1,6 +1,6 @@
 """One training step as one flat record, and its JSONL codec.
 
-A missing value is unknown, never 0. JSON has no NaN, and fast encoders write it as ``null``, which would lose the
+A missing value is unknown, never 0. JSON has no NaN, and fast encoders write NaN as ``null``, which would lose the
 information. Non-finite numbers are therefore written as the strings ``"NaN"``, ``"Infinity"`` and ``"-Infinity"``. The
 decoder also accepts bare ``NaN``.
 """
@@ -32,7 +32,7 @@ class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Everything known about one training step. Every field except ``step`` may be unknown (``None``)."""
+    """The known values of one training step. Every field except ``step`` may be unknown (``None``)."""
 
     step: Annotated[int, "the trainer's own step number", msgspec.Meta(ge=-(2**62), le=2**62)]
 
@@ -260,7 +260,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         Number, "mean reward of responses that do not depend on the prompt: empty, copied or one text for many prompts"
     ] = None
 
-    # the same fields for each task, and the events of the step
+    # fields of each task, and the events of the step
     by_task: Annotated[dict[str, dict[str, Any]] | None, "the same fields for each task, by task name"] = None
     events: Annotated[list[Event] | None, "what happened at this step"] = None
 
@@ -293,11 +293,11 @@ _decoder = msgspec.json.Decoder(StepRecord, strict=False)
 
 
 class RecordError(ValueError):
-    """A line that is not a record; the message states which line and why."""
+    """A line that is not a record; the message states the line and the reason."""
 
 
 def portable(value: Any) -> Any:
-    """The value with non-finite floats as strings, so JSON keeps them."""
+    """Return the value with non-finite floats as strings, because JSON has no such numbers."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
     if isinstance(value, list):
@@ -308,7 +308,7 @@ def portable(value: Any) -> Any:
 
 
 def encode(record: StepRecord) -> bytes:
-    """One JSON line without its newline; unknown fields are omitted."""
+    """Return one JSON line without its newline; unknown fields are omitted."""
     known = {
         name: value if name == "events" else portable(value)
         for name in record.__struct_fields__
@@ -322,7 +322,7 @@ def encode(record: StepRecord) -> bytes:
 
 
 def decode(line: bytes | str) -> StepRecord:
-    """The record of one JSON line. Raises `RecordError`."""
+    """Return the record of one JSON line. Raises `RecordError` for any other line."""
     try:
         return _decoder.decode(line)
     except msgspec.DecodeError as failed:
@@ -354,7 +354,8 @@ class RecordWriter:
 
 
 def read_records(path: Path) -> Iterator[StepRecord]:
-    """The records of a file that `RecordWriter` wrote; an incomplete last line is skipped. Raises `RecordError`."""
+    """Yield the records of a file that `RecordWriter` wrote; an incomplete last line is skipped. Raises `RecordError`
+    for any other invalid line."""
     with open(path, "rb") as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):

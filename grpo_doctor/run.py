@@ -1,4 +1,4 @@
-"""A whole run: columns over steps, declared settings, events, samples, and where each row came from."""
+"""A whole run: columns over steps, declared settings, events, samples, and the source of each row."""
 
 from __future__ import annotations
 
@@ -22,16 +22,17 @@ if TYPE_CHECKING:
 RunType = Literal["rl", "supervised", "preference", "evaluation", "probe", "none"]
 
 COMPANIONS = ("config.json", "samples.jsonl", "report.html", "report.md")
-"""Files next to the records of a run, which are read with them."""
+"""Files next to the records of a run, which are read together with the records."""
 RANKS, BATCHES = "ranks", "batches"
-"""Folders next to the records of a run: each rank's part of them, and token batches, whose causes the records
-contain."""
+"""Folders next to the records of a run, with each rank's part of the records, and with token batches, whose causes the
+records contain."""
 
 CORE = frozenset(
     "loss policy_loss kl_loss value_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean "
     "advantage_mean advantage_std reward_margin weight_delta".split()
 )
-"""Fields in which a NaN or an infinity is an event; in other fields, it is a gap in an auxiliary metric."""
+"""Fields in which a NaN or an infinity is an event. In other fields, NaN or infinity is a gap in an auxiliary
+metric."""
 
 WORDED = frozenset(
     "adv_estimator advisories algorithm cache_precision cannot_run engine_load eos_token evaluation framework "
@@ -42,7 +43,7 @@ WORDED = frozenset(
     "start_adapter strategy strict_rewards teacher torn_targets trl_version turn_ends_with turn_terminator "
     "unknown_settings wrong_form".split()
 )
-"""Settings that checks read as strings; for other settings a string such as ``auto`` counts as unknown."""
+"""Settings that checks read as strings. For other settings, a string such as ``auto`` counts as unknown."""
 BROADCAST = frozenset(
     "group_size groups temperature top_p top_k min_new_tokens max_new_tokens "
     "entropy_coef kl_coef advantage_ddof".split()
@@ -51,12 +52,12 @@ BROADCAST = frozenset(
 
 
 def non_finite(name: str, value: float, line: int | None = None) -> Event:
-    """The event of a core field recorded as NaN or infinite."""
+    """Return the event of a core field recorded as NaN or infinite."""
     return Event(kind="nan", message=f"{name} is {'NaN' if math.isnan(value) else 'infinite'}", line=line)
 
 
 def restarted(before: int, after: int, line: int | None = None) -> Event:
-    """The event of a step counter that goes back: a resumed run, or two runs in one log."""
+    """Return the event of a step counter that goes back: a resumed run, or two runs in one log."""
     said = f"step goes back from {before} to {after}" if after < before else f"step {after} comes again"
     return Event(kind="restart", message=said, line=line)
 
@@ -75,13 +76,12 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     Attributes:
         response: the policy's own text; results of tools are in ``calls``.
-        reference: accepted answers, if the dump has them.
+        reference: accepted answers, if the dump contains them.
         finish: ``stop``, ``length``, ``loop`` (the engine stopped a loop), ``aborted`` or ``environment`` (the
             environment failed).
         tokens: length of the response in tokens.
-        turns: number of model turns in it.
-        calls: its tool calls; None if unknown.
-        signs: what the response shows, by the names in ``rollouts/words.toml``.
+        turns: number of model turns in the response. calls: tool calls of the response; None if unknown. signs:
+            properties of the response, named as in ``rollouts/words.toml``.
     """
 
     step: int
@@ -106,13 +106,12 @@ class Reading(msgspec.Struct, kw_only=True):
     """How a log was read, and how reliable the reading is.
 
     Attributes:
-        way: the reader that gave the rows: a known format, or for custom trainers ``lines`` or ``templates``.
-        why: the reason for this reader.
-        rows: rows that it read.
-        other_rows: rows of the second reading of a custom trainer's console; None if there is none.
+        way: the reader of the rows: a known format, or for custom trainers ``lines`` or ``templates``. why: the reason
+            for this reader. rows: number of rows read. other_rows: number of rows in the second reading of a custom
+            trainer's console; None without a second reading.
         pace: share of step increments that equal the most frequent increment; None for fewer than three rows.
         out_of_range: columns with impossible values.
-        unused: unread series that may be a reward, the most likely first, with their number of values.
+        unused: unread series that may be a reward (most likely first), with the number of values.
         decides: whether the two readings differ in the reward, so the verdict depends on the choice.
     """
 
@@ -127,7 +126,7 @@ class Reading(msgspec.Struct, kw_only=True):
 
     @property
     def not_recognised(self) -> str:
-        """One clause on series that may be a reward, with the option to use; empty if there is none."""
+        """One clause on series that may be a reward, with the option to use; empty without such series."""
         if not self.unused:
             return ""
         named = ", ".join(f"{name} ({count} values)" for name, count in self.unused.items())
@@ -148,8 +147,8 @@ EndKind = Literal[
 
 
 class Ending(msgspec.Struct, kw_only=True):
-    """How a log ends: the kind, its text, the line (0 in a notebook), the exception named there, and whether the
-    training had finished before."""
+    """How a log ends: the kind, the text, the line (0 in a notebook), the named exception, and whether the training had
+    finished before."""
 
     kind: EndKind
     what: str
@@ -174,16 +173,16 @@ class Run:
 
     Attributes:
         steps: int64, the trainer's step of each row; goes back if a log restarts.
-        lines: int64, the source's line of each row, 0 if there is none.
-        settings: what the run declares or its log prints: field or setting name to value.
+        lines: int64, the source's line of each row, or 0 if unknown. settings: declared or printed values, by field or
+            setting name.
         events: row number to the events of that row.
         samples: row number to the samples of that row.
         unread: log keys that no field uses, with their counts.
-        mapping: foreign key to record field, as read.
+        mapping: log key to record field, as read.
         notes: notes of the reader: merged rows and rejected guesses; `NotRead` for skipped input.
         reading: how the log was read, and doubts about it; None for records and runs that were not read.
         ending: how the log ends, if known.
-        path: the file that ``lines`` refer to; None if there is none or more than one.
+        path: the file that ``lines`` refer to; None for no file or several files.
     """
 
     def __init__(self, source: str = "", format: str = "records", run_type: RunType = "rl") -> None:
@@ -216,7 +215,7 @@ class Run:
         return {*self.mapping, *self.unread, *self.columns}
 
     def column(self, name: str, start: int = 0, stop: int | None = None) -> np.ndarray | None:
-        """Return rows ``start:stop`` of a recorded, derived or declared field; None if nothing is known.
+        """Return rows ``start:stop`` of a recorded, derived or declared field, or None if no value is known.
 
         A declared value applies to rows on which the field is not recorded.
         """
@@ -241,13 +240,13 @@ class Run:
         return None
 
     def all_events(self) -> Iterable[tuple[int, Event]]:
-        """Every event with the step at which it happened."""
+        """Yield every event with the step at which it happened."""
         for row in sorted(self.events):
             for event in self.events[row]:
                 yield int(self.steps[row]), event
 
     def not_finite(self) -> set[tuple[int, str]]:
-        """Rows and core fields with a recorded NaN or infinity; unknown values do not count."""
+        """Return rows and core fields with a recorded NaN or infinity; unknown values do not count."""
         return {
             (row, event.message.split(" ", 1)[0])
             for row, events in self.events.items()
@@ -256,7 +255,7 @@ class Run:
         }
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """The known values of each step; includes a recorded NaN of a core field, but no unknown values."""
+        """Yield the known values of each step, including a recorded NaN of a core field."""
         recorded = self.not_finite()
         for row, step in enumerate(self.steps.tolist()):
             found: dict[str, Any] = {"step": step}
@@ -271,20 +270,20 @@ class Run:
             yield found
 
     def records(self) -> Iterator[StepRecord]:
-        """The rows as records."""
+        """Yield the rows as records."""
         for row, values in enumerate(self.rows()):
             events = [e for e in self.events.get(row, ()) if e.kind != "nan"]
             yield StepRecord(**values, events=events or None)
 
     def to_frame(self) -> pandas.DataFrame:
-        """The columns as a pandas frame indexed by step, for notebooks."""
+        """Return the columns as a pandas frame indexed by step, for notebooks."""
         import pandas
 
         return pandas.DataFrame(self.columns, index=pandas.Index(self.steps, name="step"))
 
 
 def not_finite_any_longer(run: Run) -> str:
-    """Name the core fields that are NaN or infinite from some step to the end; "" for none."""
+    """Name the core fields that are NaN or infinite from some step to the end, or return ""."""
     rows: dict[str, list[int]] = {}
     for row, name in run.not_finite():
         rows.setdefault(name, []).append(row)
@@ -299,7 +298,7 @@ def not_finite_any_longer(run: Run) -> str:
 
 
 def figure(value: float) -> float:
-    """A number as a float; an integer too large for a float becomes infinite."""
+    """Return a number as a float; an integer too large for a float becomes infinite."""
     try:
         return float(value)
     except OverflowError:
@@ -307,7 +306,7 @@ def figure(value: float) -> float:
 
 
 class Table(msgspec.Struct, kw_only=True):
-    """A table for the report; ``texts`` if it contains prompts or responses."""
+    """A table for the report; ``texts`` is true if the table contains prompts or responses."""
 
     title: str
     head: list[str]
@@ -319,8 +318,8 @@ class Table(msgspec.Struct, kw_only=True):
 class RunBuilder:
     """Collects rows in the order of the log and turns them into a `Run`.
 
-    Consecutive rows of one step are merged: the last value is kept, counts are summed, the gradient norm keeps its
-    largest value, and a non-finite value always takes precedence. A step that goes back starts a new segment.
+    Consecutive rows of one step are merged: the last value is kept, counts are summed, and the gradient norm keeps its
+    largest value. A non-finite value always takes precedence. A step that goes back starts a new segment.
     """
 
     def __init__(self, source: str = "", format: str = "records") -> None:
@@ -336,7 +335,7 @@ class RunBuilder:
         self._again: list[int] = []
 
     def add(self, row: Mapping[str, Any] | StepRecord, line: int = 0) -> None:
-        """Adds one row: record fields to values, including ``step``. Unknown fields are an error of the reader."""
+        """Add one row: record fields to values, including ``step``. An unknown field is an error of the reader."""
         values = msgspec.structs.asdict(row) if isinstance(row, StepRecord) else row
         index = len(self._steps)
         self._steps.append(int(values["step"]))
@@ -361,7 +360,7 @@ class RunBuilder:
             self._pending_events = []
 
     def add_records(self, records: Sequence[StepRecord], lines: Sequence[int]) -> None:
-        """Adds many records at once."""
+        """Add many records at once."""
         columns: dict[str, np.ndarray] = {}
         recorded: dict[str, list[int]] = {}
         for name in (*NUMBER_FIELDS, *TEXT_FIELDS, *OBJECT_FIELDS):
@@ -391,10 +390,10 @@ class RunBuilder:
         events: Mapping[int, list[Event]] | None = None,
         again: Iterable[int] = (),
     ) -> None:
-        """Adds many rows at once: columns of record fields, NaN (None in object columns) if unknown.
+        """Add many rows at once: columns of record fields, NaN (None in object columns) if unknown.
 
         ``recorded`` names for each field the rows, counted from 0, with a recorded non-finite value. ``events``
-        contains the events of these rows. A row in ``again`` starts a new row for the same step.
+        contains the events of these rows. A row in ``again`` is a new row for the same step.
         """
         start = len(self._steps)
         self._steps.frombytes(np.ascontiguousarray(steps, np.int64).tobytes())
@@ -424,15 +423,15 @@ class RunBuilder:
             self._recorded.setdefault(name, []).append(index)
 
     def event(self, kind: str, message: str, line: int | None = None) -> None:
-        """Adds an event between rows: it belongs to the next row, or to the last row if there is none."""
+        """Add an event between rows. The event belongs to the next row, or to the last row if no row follows."""
         self._pending_events.append(Event(kind=kind, message=message, line=line))
 
     def sample(self, sample: Sample) -> None:
-        """Adds a response to the last row of its step, which must exist."""
+        """Add a response to the last row of its step, which must exist."""
         self._samples.setdefault(len(self._steps) - 1, []).append(sample)
 
     def finish(self) -> Run:
-        """The run, with rows of one step merged and non-finite values of core fields as events."""
+        """Return the run, with rows of one step merged and non-finite values of core fields as events."""
         run, n = self.run, len(self._steps)
         if self._pending_events and n:
             self._events.setdefault(n - 1, []).extend(self._pending_events)
@@ -498,12 +497,12 @@ _NUMBERS = frozenset(NUMBER_FIELDS)
 
 
 def continues(record: StepRecord, before: StepRecord) -> bool:
-    """Whether a record belongs to the row of the previous record: same step and no restart."""
+    """Return whether a record belongs to the row of the previous record: same step and no restart."""
     return record.step == before.step and not any(event.kind == "restart" for event in record.events or ())
 
 
 def merged(records: Sequence[StepRecord]) -> StepRecord:
-    """Merges the records of one step, by the rules of `RunBuilder`."""
+    """Merge the records of one step, by the rules of `RunBuilder`."""
     run = run_of(records)
     known = {name: column[0] for name, column in run.columns.items()}
     said = {name: run.settings[name] for name in TEXT_FIELDS if name in run.settings}
@@ -512,7 +511,7 @@ def merged(records: Sequence[StepRecord]) -> StepRecord:
 
 
 def run_of(records: Iterable[StepRecord], source: str = "", settings: Mapping[str, Any] | None = None) -> Run:
-    """The run of these records."""
+    """Return the run of these records."""
     builder = RunBuilder(source)
     builder.run.settings.update(settings or {})
     for record in records:

@@ -1,4 +1,4 @@
-"""Helpers for tests of checks: series written as words, and running a single check.
+"""Helpers for tests of checks: series written as words, and functions that run a single check.
 
 >>> series("1.0x3 0.02x2")
 [1.0, 1.0, 1.0, 0.02, 0.02]
@@ -27,9 +27,10 @@ from .run import Run, Sample, run_of
 
 
 def series(words: str) -> list[float | None]:
-    """Parse numbers from words: ``0.5``, ``0.5x10`` ten times, ``1..5`` counted up, ``?`` unknown, ``NaN``, ``inf``.
+    """Parse numbers from words: Return a series of words: ``0.5``, ``0.5x10`` ten times, ``1..5`` counted up, ``?``
+    unknown, ``NaN``, ``inf``.
 
-    ``1->0.4x16`` is 16 values at equal distances from 1 to 0.4.
+    ``1->0.4x16`` gives 16 evenly spaced values from 1 to 0.4.
     """
     out: list[float | None] = []
     for word in words.split():
@@ -87,7 +88,7 @@ def run_check(
 ) -> Finding | None:
     """Run one check on these columns; compiled, row-by-row and eager results must be equal.
 
-    With ``eager`` the function is only called on whole numpy columns, so ``print``, breakpoints and ``if`` work in it.
+    With ``eager``, the function is only called on whole numpy columns, so ``print``, breakpoints and ``if`` work in it.
     The run has the first run type of the check.
     """
     check = check_of(code_or_function)
@@ -117,7 +118,7 @@ def run_check(
 def find(
     code_or_function: str | Path | Callable[..., Any], settings: Mapping[str, Any] | None = None, **columns: Any
 ) -> Finding:
-    """Return what `run_check` finds; fail if it finds nothing."""
+    """Return the findings of `run_check`; fail without findings."""
     found = run_check(code_or_function, settings, **columns)
     if found is None:
         raise AssertionError(f"{code_or_function} finds nothing")

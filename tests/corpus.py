@@ -222,29 +222,30 @@ def page(figures: list[Figure]) -> str:
 
 PAGE = """# How accurate it is
 
-Measured on {date} with version {version}. Command: `python -m tests.corpus --write`. It needs the labelled public logs,
-which are not part of this repository: `make corpus-fetch` downloads them, `benchmarks/corpus/README.md` describes them.
+Measured on {date} with version {version}. Command: `python -m tests.corpus --write`. The command needs the labelled
+public logs, which are not part of this repository. `make corpus-fetch` downloads the logs, and
+`benchmarks/corpus/README.md` describes them.
 
 {table}
 
-The labels come from the authors of the runs, from their curves, or from both; runs whose label is uncertain are not
+The labels come from the authors of the runs, from the curves, or from both; runs whose label is uncertain are not
 counted. A run that is labelled with several acceptable verdicts counts as correct for each of them. **These logs were
 available while the checks were written**, so expect lower figures on your runs.
 
 ## Logs that no rule had met
 
-Each set was labelled before grpo-doctor read any of its logs, and judged once, at the revision in the table:
-`python -m benchmarks.corpus.first_sight`. `benchmarks/corpus/first_sight.csv` names each log, its label and the
-verdict. A second person then compared each first paragraph with its log, without knowing the rules: is every statement
-true, is it about the most important fact, and does the reader know what to do next? Rules have been changed since because
-of these errors.
+Each set was labelled before grpo-doctor read any of its logs, and judged once, at the revision in the table (command:
+`python -m benchmarks.corpus.first_sight`). `benchmarks/corpus/first_sight.csv` names each log, its label and the
+verdict. A second person, who did not know the rules, then compared the first paragraph of each report with the log. The
+questions were: is every statement true, is the most important fact reported, and does the reader know what to do next?
+Rules have since been changed because of errors in these sets.
 
 {first_sight}
 
 ## How often the cause is correct
 
-How often the named cause was correct, by confidence, over the faults of the [experiments](lab.md) and the
-labelled logs (`grpo-doctor lab --evidence docs/evidence --logs FOLDER`):
+The table shows how often the named cause was correct, by confidence, over the faults of the [experiments](lab.md) and
+the labelled logs (`grpo-doctor lab --evidence docs/evidence --logs FOLDER`):
 
 | confidence | cause |
 |---|---|

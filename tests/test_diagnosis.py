@@ -536,7 +536,7 @@ def test_a_fall_beyond_the_noise_is_not_called_noise() -> None:
     fell = diagnose(make_run(reward_mean=[1.1 + 0.01 * (-1) ** i - 0.002 * i for i in range(40)]))
     assert "the reward fell from 1.09 to 1.03, by more than noise (smallest" in fell.headline
     assert fell.headline.endswith(
-        "Keep the checkpoint before the fall, and score it and the last one on the same prompts."
+        "Keep the checkpoint before the fall, and score it and the last checkpoint on the same prompts."
     )
 
 
@@ -550,12 +550,51 @@ def test_a_rise_within_the_first_quarter_is_reported_with_the_lost_best_level() 
     assert not flat.learns
 
 
+@pytest.mark.parametrize(
+    ("losses", "margins", "verdict"),
+    [
+        ("0.5 0.4 0.34", "0.5 1 1.5", "healthy"),
+        ("0.5 0.4 0.35", "0.5 1 1.5", "unproven"),  # half of ln 2
+        ("0.5 0.34", "0.5 1.5", "unjudged"),
+        ("0.5 0.4 0.34", "0.1 0.1 0.1", "unproven"),  # no preference loss: below that of the mean margin
+        ("0.34 0.34 0.34", "?x3", "unproven"),  # another method: it started below half of ln 2
+    ],
+)
+def test_three_evaluations_of_pairs_can_show_learning(losses: str, margins: str, verdict: str) -> None:
+    run = make_run(eval_loss=losses, reward_margin=margins)
+    run.run_type = "preference"
+    told = diagnose(run)
+    assert told.verdict == verdict
+    improved = "The policy improved: the held-out loss is 0.34, below the initial value ln 2 (0.693)"
+    assert told.headline.startswith(improved) is (verdict == "healthy")
+
+
+def test_a_change_up_to_the_level_of_guessing_is_none() -> None:
+    accuracy = [0.2, 0.15, 0.2, 0.25, 0.2, 0.15, 0.2, 0.55, 0.6, 0.5, 0.55, 0.6]
+    run = make_run(success_rate=accuracy)
+    run.run_type = "preference"
+    assert "but noise does not distinguish 0.55 from guessing (0.5)" in diagnose(run).headline
+
+
+def test_an_active_risk_in_a_vital_series_is_named_in_place_of_no_problem() -> None:
+    plain = diagnose(make_run({"use_peft": True}, reward_mean=NOISE)).headline
+    far = diagnose(make_run({"use_peft": True}, reward_mean=NOISE, kl="0.5x30")).headline
+    assert plain.startswith("No problem found, but no evidence of learning: ")
+    assert far.startswith("No evidence of learning: ")
+    assert "The KL to the reference was 0.5 nats/token on the first row" in far
+
+
+def test_the_next_step_of_a_short_run_whose_reward_ends_at_0_is_the_reward_function() -> None:
+    first = "Check the reward function, answer extraction, prompt template and EOS first."
+    assert diagnose(make_run(reward_mean="0.1 0 0")).headline.endswith(first)
+    assert diagnose(make_run(reward_mean="0.1 0 0.1")).headline.endswith("Train for more steps.")
+
+
 @pytest.mark.parametrize(("planned", "told"), [(32, True), (31, False)])
-def test_a_log_without_a_result_that_ends_early_is_reported_as_that(planned: int, told: bool) -> None:
-    short = diagnose(make_run({"max_steps": planned}, reward_mean=NOISE))
-    assert (f"The log ends at step 30 of {planned}." in short.headline) is told
-    learns = diagnose(make_run({"max_steps": planned}, reward_mean=[0.2 + 0.02 * i for i in range(30)]))
-    assert "The log ends" not in learns.headline
+def test_an_unfinished_run_is_reported_as_that_with_and_without_a_result(planned: int, told: bool) -> None:
+    for rewards in (NOISE, [0.2 + 0.02 * i for i in range(30)]):
+        headline = diagnose(make_run({"max_steps": planned}, reward_mean=rewards)).headline
+        assert (f"The log ends at step 30 of {planned}." in headline) is told
 
 
 @pytest.mark.parametrize(

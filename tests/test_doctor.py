@@ -315,7 +315,7 @@ def test_a_transcript_without_any_reward_is_reported() -> None:
     run = make_run({}, reward_mean="0x40")
     run.run_type = "evaluation"
     assert diagnose(run).headline == (
-        "This is an evaluation or a transcript of rollouts, so there is no training to judge. Its reward is 0 on all 40 "
+        "No training metrics were recognised: the rows are evaluations or rollouts, so there is no verdict. Its reward is 0 on all 40 "
         "rows."
     )
 
@@ -325,7 +325,7 @@ def test_a_transcript_without_an_update_is_not_a_training() -> None:
     run.run_type = "evaluation"
     diagnosis = diagnose(run)
     assert diagnosis.verdict == "unjudged"
-    assert diagnosis.headline.startswith("This is an evaluation or a transcript of rollouts")
+    assert diagnosis.headline.startswith("No training metrics were recognised: the rows are evaluations or rollouts")
 
 
 def test_live_cost_needs_no_growing_state() -> None:

@@ -43,6 +43,23 @@ def test_eager_calls_find_what_compiled_checks_find(name: str) -> None:
         assert [essence(finding) for finding in eager.findings] == [essence(finding) for finding in compiled.findings]
 
 
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_trend_is_all_states_of_a_series_in_one_parameter(eager: bool) -> None:
+    def flat_reward(step: Any, reward_trend: Any, eval_trend: Any = None) -> Fires:
+        flat = ~(reward_trend.gained | reward_trend.fallen | eval_trend.gained)
+        values = {"gain": reward_trend.gain, "possible": reward_trend.possible_gain - reward_trend.shown}
+        return fires((step >= 30) & flat, "It gains {gain:.2g}, {possible:.2g} with noise.", hold=(1, 1), **values)
+
+    flat_reward.__doc__ = PAGE
+    declared: Any = check("ZZZ901", severity="warning", confidence="low")
+    found = run_check(declared(flat_reward), eager=eager, reward_mean="0.5x40")
+    assert found is not None
+    assert (found.message, found.columns) == ("It gains 0, 0 with noise.", ["reward_mean"])
+    assert run_check(declared(flat_reward), eager=eager, reward_mean="0.1->0.9x40") is None
+    assert run_check(declared(flat_reward), eager=eager, reward_mean="0.5x40", eval_score="0.1->0.9x40") is None
+    assert run_check(declared(flat_reward), eager=eager, success_rate="0.5x40") is None, "the reward is required"
+
+
 def test_an_eager_check_may_branch_and_print(capsys: pytest.CaptureFixture[str]) -> None:
     def low_entropy(entropy_mean: Any) -> Fires:
         if entropy_mean[-1] < 0.1:

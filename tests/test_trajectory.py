@@ -77,6 +77,11 @@ def test_a_drop_must_lie_beyond_the_noise(drop: float, rows: int, fell: bool) ->
     assert (judged(dropped(drop, rows)).fallen > 0) is fell
 
 
+@pytest.mark.parametrize(("end", "fell"), [("0 1 1", False), ("1 0 1", False), ("0 0 1", True)])
+def test_a_single_low_value_near_the_end_is_no_fall(end: str, fell: bool) -> None:
+    assert (judged(np.array([1.0] * 27 + [float(x) for x in end.split()])).fallen > 0) is fell
+
+
 def test_a_slow_fall_shows_by_thirds_of_the_run() -> None:
     """Compared by quarters, 0.172 would be required."""
     slow = np.tile([0.4, 0.6], 60) - 0.165 * np.clip((np.arange(120) - 40) / 40, 0, 1)

@@ -114,4 +114,4 @@ def test_the_wheel_lacks_the_lab_and_the_command_names_its_place(tmp_path: Path,
     pytest.importorskip("torch")
     done = ended(ran, ["grpo-doctor", "lab"], tmp_path, {"PYTHONPATH": str(wheel)})
     assert done.returncode == 2
-    assert "part of the repository, not of the package: git clone" in done.stderr
+    assert "the lab is not in the wheel; in a checkout: pip install -e '.[train]'" in done.stderr

@@ -16,19 +16,21 @@ def advantage_bound_violation(
     """An advantage exceeds the maximum for its group size, so advantages are not normalised as declared.
 
     ## What it sees
-    The check fires if the largest |A| exceeds (K-1)/sqrt(K) (one degree of freedom: TRL, verl, OpenRLHF) or sqrt(K-1)
-    (ddof 0, or unknown: numpy), on 3 of 5 rows. K = 2: 0.707 / 1; 4: 1.5 / 1.73; 8: 2.47 / 2.65; 16: 3.75 / 3.87.
-    Severity is error if the run declares division by the group's standard deviation. Without a declaration the severity
-    is info, or warning if the bound is exceeded tenfold.
+    The check fires if the largest |A| exceeds its bound on 3 of 5 rows. The bound is (K-1)/sqrt(K) with ddof 1 (TRL,
+    verl, OpenRLHF), and sqrt(K-1) with ddof 0 (numpy) or an unknown ddof. With ddof 1, the bounds for K = 2, 4, 8 and
+    16 are 0.707, 1.5, 2.47 and 3.75. With ddof 0, the bounds are 1, 1.73, 2.65 and 3.87. Severity is error if the run
+    declares division by the group's standard deviation. Without a declaration, the severity is info, or warning if |A|
+    exceeds ten times the bound.
 
     ## Thresholds
-    - `slack`: excess of |A| over the bound that counts as rounding.
-    - `absurd`: factor by which |A| exceeds the bound, for a warning without a declared normaliser.
+    - `slack`: excess of |A| over the bound up to which the excess counts as rounding.
+    - `absurd`: ratio of |A| to the bound above which the severity is warning without a declared normaliser.
 
     ## Why it matters
-    The bound is an identity, so if it is exceeded, one of the assumptions is false. The normalisation runs over the
-    batch, groups are mixed up, something is scaled twice, or a standard deviation is a rounding error. A NeMo-RL user
-    reported an advantage of 7428 and a loss of -26 for a group whose rewards differed only in the last bit.
+    The bound is a mathematical identity, so a larger advantage means that one of its assumptions is false. Advantages
+    may be normalised over the batch or scaled twice, groups may be mixed up, or a standard deviation may be a rounding
+    error. A NeMo-RL user reported an advantage of 7428 and a loss of -26 for a group whose rewards differed only in the
+    last bit.
 
     ## Example
     ```text
@@ -46,7 +48,7 @@ def advantage_bound_violation(
     No finding.
 
     ## Known false alarms
-    Logs whose group size differs from the declared K, because groups are filtered or padded. Intentional batch
+    Logs in which the group size differs from the declared K because groups are filtered or padded. Intentional batch
     normalisation, which should be declared.
 
     ## Remedy

@@ -6,12 +6,12 @@ from grpo_doctor import Fires, fires, probe, probes
 @probe("ADV007", severity="error")
 def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe gives single groups with one winner (rewards 0, ..., 0, 1 for K = 2 to 16), alone and repeated, to the
-    trainer's own function. No group-normalised advantage can exceed sqrt(K - 1) for any ddof, and no merely centred one
-    can exceed 1. It certifies the upper end of the scale; ADV004 covers a scale that is too small.
+    The probe calls the trainer's own function with groups in which one response wins (rewards 0, ..., 0, 1 for K = 2 to
+    16). For any ddof, no group-normalised advantage can exceed sqrt(K - 1), and no advantage that is only centred can
+    exceed 1. The probe certifies that the scale is not too large; ADV004 covers a scale that is too small.
 
     ## Thresholds of the probe
-    - `rounding`: excess over the bound, as a share, that counts as rounding.
+    - `rounding`: excess of |A| over the bound, as a share of the bound, up to which the excess counts as rounding.
     """
     import torch
 

@@ -11,8 +11,8 @@ def advantage_clip_no_op(
     """The advantage clip has no effect, because no group of this size reaches it.
 
     ## What it sees
-    The check fires if advantages are clipped at or above the largest value that a group of K can have: (K-1)/sqrt(K)
-    with ddof 1, or sqrt(K-1) with ddof 0 (the larger of the two if unknown).
+    The check fires if advantages are clipped at or above the largest |A| that is possible in a group of K responses.
+    The largest possible |A| is (K-1)/sqrt(K) with ddof 1, and sqrt(K-1) with ddof 0 or an unknown ddof.
 
     ## Why it matters
     A setting without effect is misleading. For example, BoBaCai/grpo-dual lists a clip at 3 among its fixes for K = 2,
@@ -32,10 +32,10 @@ def advantage_clip_no_op(
     No finding.
 
     ## Known false alarms
-    Estimators that do not divide by the group's standard deviation, for which the bound does not hold.
+    The bound does not hold for estimators that do not divide by the group's standard deviation.
 
     ## Remedy
-    Remove the clip, or set it below the bound to cut outliers: 2.0 for K = 8.
+    Remove the clip, or set it below the bound to cut outliers (for example, 2.0 for K = 8).
 
     ## Sources
     Derived; BoBaCai/grpo-dual, options B and D.

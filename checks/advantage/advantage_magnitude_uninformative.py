@@ -5,7 +5,7 @@ from grpo_doctor.series import Column, latest, maximum, moving_max, moving_min, 
 
 
 def moments(groups: list[list[float]]) -> tuple[float, ...]:
-    """Count, sum and sum of squares of the reward gaps, over the groups with differing rewards."""
+    """Return the number, sum and sum of squares of the reward gaps of the groups with differing rewards."""
     ordered = [sorted(group) for group in groups if group]  # takes half the time of `max` and `min`
     gaps = [gap for group in ordered if (gap := group[-1] - group[0]) > 1e-8]
     return len(gaps), sum(gaps), sum([gap * gap for gap in gaps])
@@ -25,20 +25,20 @@ def advantage_magnitude_uninformative(
     """The size of an advantage does not reflect the size of the reward difference.
 
     ## What it sees
-    The check needs at least 20 groups with differing rewards over ten rows. It fires if the coefficient of variation of
-    the reward gap (largest minus smallest reward of a group) is above 0.5 while all absolute advantages of these groups
-    are within 2% of each other. Severity is info, or warning for groups of two or three.
+    The check needs at least 20 groups with differing rewards over ten rows. The reward gap of a group is its largest
+    reward minus its smallest reward. The check fires if the reward gaps have a coefficient of variation above 0.5, but
+    all |A| are within 2% of each other. Severity is info, or warning for groups of two or three.
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
-    - `least_groups`: minimum number of groups with differing rewards in those rows.
-    - `variation`: coefficient of variation of the reward differences above which they count as different.
-    - `equal_factor`: factor between the largest and the smallest |A| up to which all count as equal.
+    - `least_groups`: minimum number of groups with differing rewards over `rows` rows.
+    - `variation`: coefficient of variation of the reward gaps above which the gaps count as different.
+    - `equal_factor`: ratio of the largest to the smallest |A| up to which all |A| count as equal.
 
     ## Why it matters
     Dividing by the group's standard deviation removes the scale of the rewards. A gap of 0.001, which may be the noise
-    of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. Dr. GRPO
-    calls the same effect question-level difficulty bias.
+    of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. arXiv
+    2503.20783 calls the same effect of the division question-level difficulty bias.
 
     ## Example
     ```text
@@ -57,13 +57,15 @@ def advantage_magnitude_uninformative(
     No finding.
 
     ## Known false alarms
-    Standardisation does this by design. It is a defect only if the size of the reward carries meaning. No run is known
-    to have collapsed because of this. Runs with K = 2 learn, but more slowly because they have fewer samples (0.27 to
-    0.50, against 0.63 for K = 8 in the same number of steps).
+    Standardisation has this effect by design. Advantages of equal size are a defect only if the size of the reward is
+    meaningful. No run is known to have collapsed because its advantages had equal sizes. Runs with K = 2 learn, but
+    more slowly, because they have fewer samples. After the same number of steps, runs with K = 2 score 0.27 to 0.50,
+    and runs with K = 8 score 0.63.
 
     ## Remedy
-    Remove the division (TRL `scale_rewards="none"`, verl `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF
-    `--algo.advantage.estimator dr_grpo`, custom trainer `A = r - r.mean()`), or use groups of eight.
+    Remove the division by the standard deviation, or use groups of eight. The settings are TRL `scale_rewards="none"`,
+    verl `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF `--algo.advantage.estimator dr_grpo`, and
+    `A = r - r.mean()` in a custom trainer.
 
     ## Sources
     arXiv 2503.20783 (Dr. GRPO); BoBaCai/grpo-dual, option A; TRL documentation of `scale_rewards`.

@@ -19,19 +19,20 @@ def advantage_not_centred(
     """Advantages are not centred within the prompt's group, so every response is reinforced by its raw reward.
 
     ## What it sees
-    The check fires if one of these conditions holds on 3 of 5 rows. All advantages have the same sign (and differ from
-    0), which is impossible in centred groups. The mean of the advantages is further from 0 than their standard
-    deviation. The mean and standard deviation equal those of the rewards within 2%, so that A = r. Severity is error if
-    the run declares a group-relative normaliser, and warning otherwise.
+    The check fires if all advantages have the same sign, which is impossible in centred groups. The check also fires if
+    the mean of the advantages is further from 0 than their standard deviation. Finally, the check fires if the mean and
+    standard deviation of A are within 2% of those of the rewards, so that A = r. One of the three conditions must hold
+    on 3 of 5 rows. Severity is error if the run declares a group-relative normaliser, and warning otherwise.
 
     ## Thresholds
-    - `same`: relative difference up to which mean and standard deviation of A count as equal to those of the rewards.
+    - `same`: relative difference up to which the mean and standard deviation of A count as equal to those of the
+      rewards.
 
     ## Why it matters
-    If every sample is its own group, the group mean is the reward of that sample. In this case, verl uses a mean of 0
-    and a deviation of 1, so the raw reward becomes the advantage. Every response with a positive reward is then
-    reinforced, correct or not. The group ids of Search-R1 v0.1 had this bug ("GRPO degrades"). The variance of the
-    gradient grows with the square of the mean reward.
+    If every sample is its own group, the group mean is the reward of that sample. For a group of one response, verl
+    uses a mean of 0 and a standard deviation of 1, so the raw reward becomes the advantage. Every response with a
+    positive reward is then reinforced, whether correct or not. In Search-R1 v0.1, wrong group ids made every response
+    its own group ("GRPO degrades"). The variance of the gradient grows with the square of the mean reward.
 
     ## Example
     ```text
@@ -47,9 +48,10 @@ def advantage_not_centred(
     No finding.
 
     ## Known false alarms
-    Intentional REINFORCE without a baseline, or training on positives only. Overlong masking or filtering after the
-    normalisation leaves a small remainder, far below the limit. Uncentred advantages alone did not make a run collapse
-    (score 0.65 against 0.63, 3 seeds), so the finding is reported as a note unless it explains another one.
+    Intentional REINFORCE without a baseline, or training only on responses with positive rewards. Overlong masking or
+    filtering after the normalisation shifts the mean slightly, by far less than the limit. Uncentred advantages alone
+    did not make a run collapse (score 0.65, reference run 0.63, 3 seeds). The finding is therefore reported as a note
+    unless it explains another finding.
 
     ## Remedy
     Set one uid per prompt before the batch is repeated K times, and compute advantages before any shuffle. TRL needs no

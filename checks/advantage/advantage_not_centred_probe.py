@@ -6,13 +6,13 @@ from grpo_doctor import Fires, fires, probe, probes
 @probe("ADV006", severity="error", explains=("ADV005", "ADV007", "ADV013"))
 def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe passes groups with very different means to the trainer's own function. The advantages of every group must
-    sum to zero within 5% of the largest, must rise with the rewards, and must not all be zero. It certifies grouping
-    and centring for complete groups in order. It certifies neither that the trainer passes its groups in that order
-    (ADV006 checks this on the records) nor the scale.
+    The probe passes groups with very different mean rewards to the trainer's own function. In every group, the mean
+    advantage must be 0 (within 5% of the largest |A|), and the advantages must rise with the rewards. No group may have
+    only zero advantages. The probe certifies grouping and centring for complete groups in order. The probe does not
+    certify the scale, or that the trainer passes complete groups in order, which ADV006 checks in the log.
 
     ## Thresholds of the probe
-    - `limit`: sum of a group's advantages, as a share of the largest, up to which the group is centred.
+    - `limit`: mean advantage of a group, as a share of the largest |A|, up to which the group counts as centred.
     """
     import torch
 
@@ -27,8 +27,8 @@ def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     lost = int((found.abs().amax(1) == 0).sum())
     return fires(
         not off <= limit or backwards > 0 or lost > 0,
-        "The mean advantage of a group differs from 0 by {off:.0%} of the largest advantage. Response pairs ranked "
-        "in reverse: {backwards}. Groups without advantages: {lost} of 3.",
+        "The mean advantage of a group differs from 0 by {off:.0%} of the largest advantage. Response pairs whose "
+        "advantages contradict their rewards: {backwards}. Groups with only zero advantages: {lost} of 3.",
         off=off,
         backwards=backwards,
         lost=lost,

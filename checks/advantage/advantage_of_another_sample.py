@@ -4,7 +4,7 @@ from typing import Any
 from grpo_doctor import Fires, fires, probe, probes
 
 MOST = 64
-"""Maximum number of responses, because each gets separate tokens."""
+"""Maximum number of scripted responses; each response has tokens that no other response has."""
 
 
 @probe("ADV017", kind="defect", severity="critical", explains=("ADV006", "STL001"))
@@ -15,23 +15,22 @@ def advantage_of_another_sample(
 
     ## What it sees
     The probe runs one whole `update` on up to four prompts. Sampling is scripted, and every response is different. A
-    scripted `verify` replaces the reward function: it records which prompt and response it is called with, and returns
-    a different reward for each response. The gradient on the logits then shows the advantage applied to each response.
+    scripted `verify` replaces the reward function, records the prompt and the response of each call, and returns a
+    different reward for each response. The gradient on the logits then shows the advantage applied to each response.
     Every response must be scored for the prompt that it was sampled for. Of two responses to one prompt, the one with
-    the lower reward must not become more likely while the other becomes less likely. Each group must have advantages of
-    both signs, or the signs must follow the rewards of the whole batch: otherwise groups contain responses to other
-    prompts.
+    the lower reward must not become more likely while the other becomes less likely. If all advantages of a group have
+    one sign, and signs do not follow the batch's rewards either, groups mix responses to different prompts.
 
     ## Why it matters
-    A wrong `repeat_interleave`, a `view` with swapped axes, or a shuffle of only one of two lists trains the policy on
-    the advantages of other responses. Reward and loss curves look normal, but the reward does not rise.
+    A wrong `repeat_interleave`, a `view` with swapped axes, or a shuffle of one of two lists trains the policy on the
+    advantages of other responses. Reward and loss curves look normal, but the reward does not rise.
 
     ## What this certifies, and what it does not
-    The probe certifies the path from prompt and response to the applied advantage, for these prompts in one batch. It
-    certifies neither the reward function (REW012) nor the size of the advantages (ADV007, ADV014).
+    The probe certifies the path from prompt and response to the applied advantage, for a few prompts in one batch. The
+    probe certifies neither the reward function (REW012) nor the size of the advantages (ADV007, ADV014).
 
     ## Known false alarms
-    Trainers that replace a response's reward by design, for example by the reward of the best response of its group.
+    Trainers that replace a response's reward by design, for example with the reward of the best response in its group.
 
     ## Remedy
     Keep prompt, response and reward in one row, and repeat each prompt with `repeat_interleave`.
@@ -56,25 +55,26 @@ def advantage_of_another_sample(
 
 
 def _of_signs(applied: list[tuple[float, float]], given: list[tuple[int, ...]]) -> Fires:
-    """Fires if rewards and weights contradict each other among the responses that were sampled after the same ids."""
+    """Return a finding if rewards and weights contradict each other among responses that were sampled after the same
+    ids."""
     groups = [[applied[n] for n, own in enumerate(given) if own == ids] for ids in dict.fromkeys(given)]
     wrong, pairs = _against(groups)
     one_sided = any(min(weights) > 0 or max(weights) < 0 for weights in ([w for _, w in group] for group in groups))
     mixed = one_sided and all(weight for _, weight in applied) and _against([applied])[0] > 0
     return fires(
         wrong > 0 or mixed,
-        "In {wrong} of {pairs} pairs of responses to one prompt, the one with the lower reward becomes more likely and "
-        "the other less likely."
+        "In {wrong} of {pairs} pairs of responses to one prompt, the response with the lower reward becomes more "
+        "likely, and the other becomes less likely."
         if wrong
-        else "The advantages are centred over groups that contain responses to other prompts.",
+        else "The advantages are centred over groups that mix responses to different prompts.",
         wrong=wrong,
         pairs=pairs,
     )
 
 
 class _Trial:
-    """Runs an `update` under a scripted sampler and verifier: which response was sampled for which prompt, and scored
-    for which."""
+    """Runs an `update` with a scripted sampler and verifier, and records the prompts for which each response is sampled
+    and scored."""
 
     def __init__(self, update: Any, model: Any, tokenizer: Any, prompts: list[Any]) -> None:
         craft = probes.crafted_inputs
@@ -83,7 +83,7 @@ class _Trial:
         words = craft.plain_ids(tokenizer, model, count=2 * MOST)
         self.responses = craft.complete(words, [3] * min(MOST, len(words) // 2), self.special.eos)
         self.scored: list[tuple[Any, list[int]]] = []
-        """For each call of the verifier the prompt it was given, and the ids after which the response was sampled."""
+        """The prompt of each call to the verifier, and the ids after which the scored response was sampled."""
         self.given = self._run(prompts, self.responses, range(len(self.responses)))
         """The ids after which each response was sampled."""
         if not len(prompts) < len(self.given) <= len(self.responses):
@@ -117,8 +117,8 @@ class _Trial:
         return given
 
     def applied(self, optimizer: Any) -> list[tuple[float, float]]:
-        """The reward of each response, and the weight that the gradient gives to its log-probability; 0 if it is left
-        out or stopped by a clip."""
+        """Return the reward of each response, and the weight that the gradient gives to its log-probability. The weight
+        is 0 if the response is left out or clipped."""
         import torch
 
         places = list(range(len(self.responses)))
@@ -138,7 +138,7 @@ class _Trial:
 
 
 def _against(groups: list[list[tuple[float, float]]]) -> tuple[int, int]:
-    """Count the pairs within groups whose lower reward has a positive weight and whose higher reward has a negative
-    one, and all pairs."""
+    """Return the number of pairs within groups in which the lower reward has a positive weight and the higher reward a
+    negative weight, and the number of all pairs."""
     pairs = [(one, other) for group in groups for one in group for other in group if one < other]
     return sum(low > 0 > high for (_, low), (_, high) in pairs), len(pairs)

@@ -14,15 +14,16 @@ def advantage_outlier_domination(
     """Single outliers dominate batch-normalised advantages.
 
     ## What it sees
-    The check applies to runs that declare normalisation over the batch. It fires if the largest |A| is above 5 (and
-    above 5 standard deviations if these are recorded) on 5 of 10 rows.
+    The check applies to runs that declare normalisation over the batch. The check fires if the largest |A| is above 5
+    on 5 of 10 rows. If the standard deviation of the advantages is recorded, the largest |A| must also be above 5
+    standard deviations.
 
     ## Thresholds
-    - `limit`: |A|, in standard deviations if those are recorded, above which one sample dominates.
+    - `limit`: largest |A|, also in standard deviations if they are recorded, above which one sample dominates.
 
     ## Why it matters
     With one mean and standard deviation for the whole batch, advantages are unbounded. A single extreme reward
-    dominates the update and pushes the other advantages towards 0. Within a group |A| is bounded by sqrt(K-1).
+    dominates the update and pushes the other advantages towards 0. Within a group, |A| is bounded by sqrt(K-1).
 
     ## Example
     ```text
@@ -41,7 +42,7 @@ def advantage_outlier_domination(
 
     ## Known false alarms
     Sparse rewards: with 1 correct answer in 64, the single success has A = 8, which is the intended signal. The share
-    of the top 1% of samples would be more informative, but records do not contain every advantage.
+    of the top 1% of samples in the update would be more informative, but logs do not contain every advantage.
 
     ## Remedy
     Clip extreme rewards, or centre per group.

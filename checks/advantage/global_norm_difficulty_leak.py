@@ -17,17 +17,18 @@ def global_norm_difficulty_leak(
     """Advantages are normalised over the batch without centring per prompt, so easy prompts are reinforced as a whole.
 
     ## What it sees
-    The check applies to runs that declare normalisation over the batch. It fires if the advantages of zero-variance
-    groups have a root mean square above 0.3 on 3 of 5 rows. This root mean square follows from the identity mean(A^2) =
-    (1 - z) x rms_live^2 + z x rms_tied^2, where z is the share of zero-variance groups. For centred groups it is 0.
+    The check applies to runs that declare normalisation over the batch. The check fires if the advantages of
+    zero-variance groups have a root mean square above 0.3 on 3 of 5 rows. The check solves mean(A^2) = (1 - z) x
+    rms_live^2 + z x rms_tied^2 for rms_tied, with a share z of zero-variance groups. For centred groups, the root mean
+    square is 0.
 
     ## Thresholds
-    - `leak`: root-mean-square advantage of zero-variance groups above which batch statistics leak into them.
+    - `leak`: root-mean-square advantage of zero-variance groups above which the groups count as not centred.
 
     ## Why it matters
-    Every response to an easy prompt gets a positive advantage, and every response to a hard prompt a negative one,
-    regardless of its quality. In the example of BoBaCai/grpo-dual (rewards 1, 1, 1, 0.2, 0.2, 0.2), the recommended
-    global norm gives zero-variance groups advantages of exactly +1 and -1.
+    Every response to an easy prompt gets a positive advantage, and every response to a hard prompt gets a negative
+    advantage, whatever its quality. In the example of BoBaCai/grpo-dual (rewards 1, 1, 1, 0.2, 0.2, 0.2), the
+    recommended global norm gives zero-variance groups advantages of exactly +1 and -1.
 
     ## Example
     ```text

@@ -24,9 +24,9 @@ def group_std_nan(
     """Advantages are NaN because of a one-response group, a division 0 / 0, or a NaN reward.
 
     ## What it sees
-    A NaN or infinity in the mean or standard deviation of the advantages, or a NaN among the rewards of a group, is
-    critical at once. Groups of one response with a standard deviation of ddof 1 are a warning even without a recorded
-    NaN, because TRL silently replaces such NaN with 0.
+    Severity is critical on the first row with a NaN reward, or with a NaN or infinite mean or standard deviation of the
+    advantages. Severity is warning for groups of one response with ddof 1 even if no NaN is recorded, because TRL
+    silently replaces NaN advantages with 0.
 
     ## Why it matters
     The standard deviation of a single value with ddof 1 is 0 / 0. The z-score of equal rewards without an epsilon is
@@ -47,8 +47,8 @@ def group_std_nan(
     Logs that print NaN for steps without groups, such as skipped steps.
 
     ## Remedy
-    Use K of at least 2, add an epsilon to the divisor, and set A = 0 if the range of the rewards is below 1e-8. Never
-    return NaN from the reward function.
+    Use at least two responses per group, and add an epsilon to the divisor. Set A = 0 if the range of the rewards is
+    below 1e-8. Never return NaN from the reward function.
 
     ## Sources
     TRL `nanstd`; volcengine/verl#1197, #2505.

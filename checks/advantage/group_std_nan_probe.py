@@ -8,13 +8,13 @@ _FAILED = ("a NaN reward in a different group", "a group with a NaN reward")
 @probe("ADV013", severity="critical", explains=("GRD001", "ADV005"))
 def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe passes three kinds of groups to the trainer's own function: equal rewards, nearly equal rewards (1e-9
-    apart) and, if `settings["group_size"]` is 1 or unknown, a single response. It also passes a batch in which one
-    group contains a NaN reward. Every advantage must be finite. For groups of one response, whose standard deviation is
-    NaN in torch, the severity is info if the group size is unknown. If a NaN reward spreads to its own group or to
-    others, the severity is info: a reward function that returns NaN once would end the run. Rejecting the input with a
-    ValueError or an assertion is also correct. The probe does not certify what the trainer does with a failing reward
-    function (REW004).
+    The probe calls the trainer's own function with equal rewards, with rewards that are 1e-9 apart, and with a NaN
+    reward in one group. If `settings["group_size"]` is 1 or unknown, the probe also passes groups of one response.
+    Every advantage must be finite. Groups of one response have a NaN standard deviation in torch; if the group size is
+    unknown, the severity is info. Severity is also info if a NaN reward makes advantages NaN, in the same group or in
+    other groups. If NaN spreads to advantages, a reward function that returns NaN once ends the run. Rejecting the
+    input with a ValueError or an assertion is also correct. The probe does not certify how the trainer handles a
+    failing reward function (REW004).
     """
     import torch
 

@@ -16,27 +16,28 @@ def k2_sign_only_advantage(
     """With two responses per prompt, every advantage is reduced to its sign.
 
     ## What it sees
-    The run samples two responses per prompt. In at least 95% of eight or more steps with differing rewards, every
-    nonzero |A| is within 0.02 of 1 (standard deviation with ddof 0) or of 0.7071 (ddof 1, as in TRL, verl and
-    OpenRLHF).
+    The check applies to runs that sample two responses per prompt, once eight steps have had differing rewards. The
+    check fires if every nonzero |A| is 1 or 0.7071 (within 0.02) on at least 95% of the steps with differing rewards.
+    Dividing by the standard deviation gives 1 with ddof 0, and 0.7071 with ddof 1 (TRL, verl and OpenRLHF).
 
     ## Thresholds
-    - `sign_only_share`: share of the steps with differing rewards, 0 to 1, on which advantages keep only their sign.
+    - `sign_only_share`: minimum share of the steps with differing rewards, 0 to 1, on which advantages keep only their
+      sign.
     - `unit_distance`: distance within which |A| counts as equal to 1 or to 0.7071.
     - `hold`: minimum number of steps with differing rewards.
 
     ## Why it matters
     With two samples, the z-score keeps only the sign: a reward gap of 0.001 has the same weight as a gap of 1. With
-    graded rewards, signal is lost. This is **not** a cause of collapse: the bound on |A| increases with K. If a K=2 run
-    collapses, look for another cause.
+    graded rewards, signal is lost. A group size of two is **not** a cause of collapse: the bound on |A| increases with
+    K. If a K=2 run collapses, look for another cause.
 
     ## Example
     ```text
     settings.group_size: 2
     advantage_abs_values: [0.7071]x8
     ```
-    Warning at step 8: With two responses per prompt, advantages keep only their sign (in 8 of 8 steps with
-    differing rewards). This loses signal but does not by itself cause a collapse.
+    Warning at step 8: With two responses per prompt, advantages keep only their sign (in 8 of 8 steps with differing
+    rewards). A group size of two does not by itself cause a collapse.
 
     ```text
     settings.group_size: 4
@@ -45,7 +46,7 @@ def k2_sign_only_advantage(
     No finding.
 
     ## Known false alarms
-    Binary rewards have one gap size, so nothing is lost. The severity never exceeds warning.
+    Binary rewards have only one gap size, so no signal is lost. The severity never exceeds warning.
 
     ## Remedy
     With graded rewards, sample more responses per prompt or do not divide by the standard deviation. If K must stay
@@ -59,7 +60,7 @@ def k2_sign_only_advantage(
     return fires(
         (group_size == 2) & (live >= hold) & (alike >= sign_only_share * live),
         "With two responses per prompt, advantages keep only their sign (in {alike} of {live} steps with differing "
-        "rewards). This loses signal but does not by itself cause a collapse.",
+        "rewards). A group size of two does not by itself cause a collapse.",
         hold=(1, 1),
         alike=alike,
         live=live,
@@ -67,7 +68,7 @@ def k2_sign_only_advantage(
 
 
 def _signs_only(values: Any, near: float) -> float:
-    """1 if every |A| has one of the two sizes, 0 if not, -1 if no group has differing rewards."""
+    """Return 1 if every |A| has one of the two sizes, 0 if not, and -1 if no group has differing rewards."""
     sizes = [abs(v) for v in values or () if abs(v) > 1e-6]
     if not sizes:
         return -1.0

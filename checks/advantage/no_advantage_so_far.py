@@ -26,22 +26,27 @@ def no_advantage_so_far(
     """Every advantage so far is 0, because no response scored better than another in its group.
 
     ## What it sees
-    The check fires if the smallest and largest advantages are 0 on every row so far. If no advantages are recorded, it
-    fires if every group has equal rewards. It also fires if the batch rewards have no spread (reward_std, or reward_max
-    minus reward_min, is at most 1e-6) and a constant mean. Severity is info on the first two rows and warning starting
-    at the third. Severity is also warning if all recorded advantages are 0 on 80% of 20 or more rows. Severity is error
-    starting at row 20 if advantages are 0 although the rewards of the batch differ. REW001 covers rewards that are
-    identical for that long. The check is silent once the reward has gained. It does not judge rewards without spread if
-    the baseline is a critic (`adv_estimator` gae), because identical rewards can then have nonzero advantages.
+    The check fires if the smallest and largest advantages are 0 on every row so far. Without recorded advantages, the
+    check fires if every group has equal rewards. The check also fires if the batch rewards have no spread (reward_std,
+    or reward_max minus reward_min, is at most 1e-6) and a constant mean. Severity is info on the first two rows and
+    warning starting at the third. Severity is also warning if all recorded advantages are 0 on at least 80% of 20 or
+    more rows. Severity is error starting at row 20 if advantages are 0 although the rewards of the batch differ. REW001
+    covers rewards that are identical for 20 steps. The check is silent once the reward has gained. Rewards without
+    spread are not judged if the baseline is a critic (`adv_estimator` gae), because identical rewards can then have
+    nonzero advantages.
 
     ## Thresholds
-    - `rows`: rows without any advantage for a warning; the first rows of a hard task may have none.
-    - `mostly_share`: share of rows without any advantage, 0 to 1, for a warning although some rows had one.
-    - `many`: rows for an error if advantages are 0 although the rewards of the batch differ.
+    - `rows`: number of rows without any advantage at or above which the severity is warning. The first rows of a hard
+      task may have no advantages.
+    - `mostly_share`: share of rows without any advantage, 0 to 1, at or above which the severity is warning even if
+      some rows had advantages.
+    - `many`: number of rows at or above which the severity is error if advantages are 0 although the rewards of the
+      batch differ.
 
     ## Why it matters
-    The policy gradient is a sum of advantages times gradients of log-probabilities. Where every advantage is 0, it is
-    0. A nonzero gradient norm then comes from the KL or entropy term and does not improve the task.
+    The policy gradient is a sum of advantages times gradients of log-probabilities, so it is 0 if every advantage is 0.
+    If every advantage is 0, a nonzero gradient norm comes from the KL or entropy term and does not improve task
+    performance.
 
     ## Example
     ```text

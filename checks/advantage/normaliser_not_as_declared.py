@@ -1,5 +1,3 @@
-"""advantage/normaliser_not_as_declared.py"""
-
 from typing import Any
 
 from grpo_doctor import Fires, fires, probe, probes
@@ -10,17 +8,17 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     """Advantages are normalised over a different scope than declared.
 
     ## What it sees
-    The probe passes one group to the trainer's own function twice: once with a second group of similar rewards, and
-    once with a second group of widely spread rewards. If `settings["normaliser"]` or `settings["scale_rewards"]` is
-    `group` or `none`, the group's advantages must not depend on the other group; if it is `batch`, they must.
+    The probe passes one group to the trainer's own function twice: with similar and with widely spread rewards in the
+    other group. If `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the other group must
+    not change the advantages. If the setting is `batch`, the other group must change the advantages.
 
     ## Thresholds
-    - `limit`: change of an advantage, as a share of the group's largest advantage, above which the other group counts
-      as affecting it.
+    - `limit`: change of an advantage, as a share of the group's largest advantage, above which the advantage counts as
+      affected by the other group.
 
     ## Why it matters
-    The scale of a group's update then depends on the rest of its batch, and comparisons with other runs use the wrong
-    name for the method.
+    If advantages are normalised over the batch, the scale of a group's update depends on the rest of its batch. With a
+    wrong declaration, comparisons with other runs use the wrong name for the method.
 
     ## Example
     ```python
@@ -43,11 +41,11 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     No finding.
 
     ## What this certifies, and what it does not
-    It certifies the scope of the normaliser, but neither the centring (ADV006) nor the size (ADV007) of the advantages.
-    Without a declaration the probe judges nothing, because either scope is valid.
+    The probe certifies the scope of the normaliser, but neither the centring (ADV006) nor the size (ADV007) of the
+    advantages. Without a declaration, the probe is skipped, because either scope is valid.
 
     ## Known false alarms
-    A normaliser with moving statistics over batches that is declared as `batch`, on the first two batches.
+    A normaliser that is declared as `batch` and uses moving statistics over batches, on the first two batches.
 
     ## Remedy
     Declare the scope that the code uses, or change the code to the declared scope.
@@ -61,7 +59,7 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     if isinstance(declared, bool):
         declared = "group" if declared else "none"
     if declared not in ("group", "batch", "none"):
-        raise probes.NotApplicable("settings declare no normaliser: group, batch or none")
+        raise probes.NotApplicable("settings declare no normaliser (group, batch or none)")
     mine = [0.0, 0.2, 0.3, 0.7]
     beside = [0.5, 0.5, 0.4, 0.6], [0.0, 1.0, 0.0, 1.0]
     near, far = (probes.loss_trials.advantages_of(advantages, torch.tensor([mine, other]))[0] for other in beside)

@@ -22,20 +22,20 @@ def rank_normalisation_on_ties(
     """Rank normalisation gives tied rewards different advantages, so zero-variance groups push the policy at random.
 
     ## What it sees
-    The root-mean-square advantage of zero-variance groups should be 0. The check computes it from the identity
-    mean(A^2) = (1 - z) x rms_live^2 + z x rms_tied^2, where z is the share of zero-variance groups. It fires if the
-    value is above 0.3 on 3 of 5 rows, and either the run declares `normaliser = rank`, or the advantages reach exactly
-    -1 and 1 with more than two samples per group. Severity is error while more than half of the groups have zero
-    variance.
+    The root-mean-square advantage of zero-variance groups should be 0. The check solves mean(A^2) = (1 - z) x
+    rms_live^2 + z x rms_tied^2 for rms_tied, with a share z of zero-variance groups. The check fires if the root mean
+    square is above 0.3 on 3 of 5 rows and the advantages are ranks. Advantages are ranks if the run declares
+    `normaliser = rank`, or if they reach exactly -1 and 1 in groups of more than two. Severity is error while more than
+    half of the groups have zero variance.
 
     ## Thresholds
-    - `noise`: root-mean-square advantage of zero-variance groups above which ties are ranked at random.
+    - `noise`: root-mean-square advantage of zero-variance groups above which ties count as ranked at random.
     - `error_tied_share`: share of zero-variance groups, 0 to 1, above which the severity is error.
 
     ## Why it matters
     `argsort(argsort(r))` breaks ties by position: a zero-variance group gets advantages from -1 to 1 that are unrelated
-    to its responses. While rewards differ, this costs little (a final score of 0.61 instead of 0.63). Once most groups
-    have zero variance, such ranks destroy the policy; z-scores do not.
+    to its responses. While most groups have differing rewards, random ranks cost little (a final score of 0.61 instead
+    of 0.63). Once most groups have zero variance, random ranks destroy the policy; z-scores do not.
 
     ## Example
     ```text
@@ -59,9 +59,9 @@ def rank_normalisation_on_ties(
 
     ## Known false alarms
     The check needs the number of groups and the standard deviation of the advantages over the whole batch. Rounding in
-    logs distorts both, so the limit of 0.3 is wide (index ranks of eight responses give 0.65). Ranks cannot compress
-    advantages to 0.006, as is sometimes claimed: untied ranks in [-1, 1] have a standard deviation of
-    sqrt((n+1)/(3(n-1))) > 0.577.
+    logs distorts the computed root mean square, so the limit of 0.3 is generous: index ranks of eight responses give
+    0.65. Contrary to a published claim, ranks cannot compress advantages to 0.006: untied ranks in [-1, 1] have a
+    standard deviation of sqrt((n+1)/(3(n-1))) > 0.577.
 
     ## Remedy
     Use average ranks for ties and 0 for zero-variance groups, or use z-scores.

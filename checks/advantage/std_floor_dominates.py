@@ -22,31 +22,34 @@ def std_floor_dominates(
     """Advantages are far smaller than standardisation would give, because a floor on the standard deviation dominates.
 
     ## What it sees
-    The check compares the root-mean-square advantage over groups with differing rewards with sqrt((K-1)/K), the value
-    after dividing by the group's standard deviation. It uses `advantage_rms_live`, or else the batch's standard
-    deviation corrected for zero-variance groups. It fires below 0.5 of that value on 5 of 10 rows if the run declares
-    `normaliser = group`. Without a declaration, it fires below 0.1 if the advantages exceed the standard deviation of
-    the rewards. Severity is error below 0.1 if the KL term also contributes more than half of the gradient norm (median
-    of its last three records).
+    The check computes the root-mean-square advantage of groups with differing rewards. With division by the group's
+    standard deviation, the expected root mean square is sqrt((K-1)/K). The root mean square is `advantage_rms_live`, or
+    else the standard deviation of the batch's advantages, corrected for zero-variance groups. With
+    `normaliser = group`, the check fires if the root mean square is below 0.5 of the expected value on 5 of 10 rows.
+    Without a declared normaliser, the limit is 0.1, and the advantages must have a larger standard deviation than the
+    rewards. An error requires a declared normaliser and a root mean square below 0.1 of the expected value. In
+    addition, the KL term must contribute more than half of the gradient norm.
 
     ## Thresholds
-    - `small_share`: root mean square of A below which it is too small, as a share of the value that division by the
-      group's standard deviation gives.
-    - `tiny_share`: the same share for runs without a declared normaliser, and for an error.
-    - `kl_share`: share of the KL term in the gradient norm, 0 to 1, above which small advantages are an error.
+    - `small_share`: root-mean-square advantage, as a share of the expected value, below which advantages are too small
+      with `normaliser = group`.
+    - `tiny_share`: root-mean-square advantage, as a share of the expected value, below which advantages are too small
+      without a declared normaliser; also required for an error.
+    - `kl_share`: share of the KL term in the gradient norm (median of three records), 0 to 1, above which advantages
+      below `tiny_share` are an error.
 
     ## Why it matters
-    `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into r / 0.1. Lever-Plus logged standard deviations of
-    0.0062, from a raw deviation of 6e-4 over a floor of 0.1. Adam cancels the scale, so small advantages alone do no
-    harm. A KL gradient is not scaled down with them: it pulls the policy back to the reference and stalls the run
-    (fault `std-floor` of the built-in engine).
+    `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into centred rewards divided by 0.1. Lever-Plus logged
+    advantages with a standard deviation of 0.0062: a raw standard deviation of 6e-4 divided by a floor of 0.1. Adam
+    cancels the scale, so small advantages alone do no harm. The KL gradient is not scaled down, so it pulls the policy
+    back to the reference and stalls the run (fault `std-floor` of the built-in engine).
 
     ## Example
     ```text
     advantage_std: 0.0062x10
     ```
     Warning at step 1: The root-mean-square advantage is 0.0062, but dividing by the group's standard deviation would
-    give 0.71. Zero-variance groups explain this only if at most 0.9% of the groups have differing rewards.
+    give 0.71. Zero-variance groups explain the small value only if at most 0.9% of the groups have differing rewards.
 
     ```text
     advantage_std: 0.7x10
@@ -54,12 +57,12 @@ def std_floor_dominates(
     No finding.
 
     ## Known false alarms
-    Dr. Estimators that do not divide by the standard deviation: declare `normaliser = none`. Rewards whose differences
-    are only noise: the floor is then correct, and the rewards need fixing. Rank normalisation cannot give such values:
-    its smallest standard deviation is 0.577.
+    Estimators that do not divide by the standard deviation, such as `dr_grpo`: declare `normaliser = none`. Rewards
+    whose differences are only noise: the floor is then correct, and the rewards need fixing. Rank normalisation cannot
+    give advantages this small, because ranks have a standard deviation of at least 0.577.
 
     ## Remedy
-    First make the rewards more fine-grained, and set the floor to at most 1e-4. If the floor has to stay, lower the KL
+    First make the rewards more fine-grained, and set the floor to at most 1e-4. If the floor must stay, lower the KL
     coefficient.
 
     ## Sources
@@ -91,7 +94,10 @@ def std_floor_dominates(
 
 
 def _unless(live: float) -> str:
-    """Return how few groups with differing rewards would explain the value, if their share is not logged."""
+    """Return the share of groups with differing rewards that would explain the value, unless it is logged."""
     if live != live:
         return ""
-    return f". Zero-variance groups explain this only if at most {live:.1%} of the groups have differing rewards"
+    return (
+        f". Zero-variance groups explain the small value only if at most {live:.1%} of the groups have "
+        "differing rewards"
+    )

@@ -16,16 +16,16 @@ def too_few_live_groups_per_update(
     """Each update uses the signal of too few groups.
 
     ## What it sees
-    The check counts the groups with differing rewards per step: a median over 10 steps below 4 is a warning, and a mean
-    below 1 is an error. While the reward has gained (`series.trajectory`), the severity is one level lower.
+    The check counts the groups with differing rewards per step. Severity is warning if the median over 10 steps is
+    below 4, and error if the mean is below 1. Once the reward has gained, the severity is one level lower.
 
     ## Thresholds
     - `rows`: rows over which groups with differing rewards are counted.
-    - `warning_groups`: groups with differing rewards per step, median, below which the severity is warning.
-    - `error_groups`: groups with differing rewards per step, mean, below which the severity is error.
+    - `warning_groups`: median number of groups with differing rewards per step below which the severity is warning.
+    - `error_groups`: mean number of groups with differing rewards per step below which the severity is error.
 
     ## Why it matters
-    One or two prompts then determine the direction of the step, while Adam still takes a full-size step.
+    With so few groups, one or two prompts determine the direction of the step, while Adam still takes a full-size step.
 
     ## Example
     ```text

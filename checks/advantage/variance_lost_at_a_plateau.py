@@ -1,12 +1,11 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, recent_mean
 
 
 @check("ADV016", severity="warning", confidence="medium")
 def variance_lost_at_a_plateau(
     dead_share: Column,
-    reward_settled: Column,
-    reward_now: Column,
+    reward_trend: Trend,
     success_solved: Column = None,
     meant_solved: Column = None,
     *,
@@ -18,21 +17,21 @@ def variance_lost_at_a_plateau(
     """Most groups lost their reward variance during the run, and the reward has plateaued.
 
     ## What it sees
-    The check averages the share of zero-variance groups (all rewards equal) over 10 rows. It fires if the share is
-    above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**, or
-    **warning** above 85% if neither the success rate nor the reward components other than formatting are near their
-    top.
+    The check averages the share of zero-variance groups (all rewards equal) over 10 rows. The check fires if the share
+    is above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**.
+    Above 85%, the severity is **warning** if neither the success rate nor the reward components other than formatting
+    are near their maximum.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
-    - `once`: share of zero-variance groups, 0 to 1, below which the run must have started.
-    - `most`: share of zero-variance groups, 0 to 1, for severity info.
-    - `nearly_all`: share of zero-variance groups, 0 to 1, for a warning; at 0.85, one group in seven still has a
-      signal.
+    - `once`: share of zero-variance groups, 0 to 1, below which the run must start.
+    - `most`: share of zero-variance groups, 0 to 1, above which the severity is info.
+    - `nearly_all`: share of zero-variance groups, 0 to 1, above which the severity is warning; at 0.85, one group in
+      seven still has a signal.
 
     ## Why it matters
-    A zero-variance group has advantage 0. It costs as much as any other group, but only the other groups train, so the
-    effective batch is smaller.
+    A zero-variance group has an advantage of 0, so it costs as much as any other group but does not train the policy.
+    Zero-variance groups therefore make the effective batch smaller.
 
     ## Example
     ```text
@@ -52,7 +51,7 @@ def variance_lost_at_a_plateau(
     A solved task whose reward scale is unknown.
 
     ## Remedy
-    Use prompts that the model solves some of the time (10% to 90%): filter zero-variance groups and sample again
+    Use prompts that the model solves some of the time (10% to 90%). Filter zero-variance groups and sample again
     (dynamic sampling), or move on to harder prompts.
 
     ## Sources
@@ -60,15 +59,15 @@ def variance_lost_at_a_plateau(
     `degenerate_groups`.
     """
     first, now = baseline(dead_share), recent_mean(dead_share, rows)
-    lost = (first < once) & (now > most) & (reward_settled == reward_settled)
+    lost = (first < once) & (now > most) & (reward_trend.settled == reward_trend.settled)
     return fires(
         lost & (now > nearly_all) & ~success_solved & ~meant_solved,
         "{now:.0%} of the groups have identical rewards ({first:.0%} at the start), and the reward has plateaued at "
         "{reward:.3g} since step {since:.0f}.",
         info=lost,
-        onset=reward_settled,
+        onset=reward_trend.settled,
         now=now,
         first=first,
-        since=reward_settled,
-        reward=reward_now,
+        since=reward_trend.settled,
+        reward=reward_trend.now,
     )

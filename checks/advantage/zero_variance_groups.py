@@ -4,6 +4,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import steps
 from grpo_doctor.series import (
     Column,
+    Trend,
     baseline,
     began,
     best,
@@ -33,12 +34,8 @@ def zero_variance_groups(
     group_size: Column = None,
     groups: Column = None,
     reward_max: Column = None,
-    reward_unit: Column = None,
-    reward_gained: Column = None,
-    reward_risen: Column = None,
-    reward_solved: Column = None,
-    meant_gained: Column = None,
-    meant_shown: Column = None,
+    reward_trend: Trend = None,
+    meant_trend: Trend = None,
     *,
     rows: int = 10,
     half: float = 0.5,
@@ -50,28 +47,30 @@ def zero_variance_groups(
     """Most groups have identical rewards, so they contribute no gradient.
 
     ## What it sees
-    Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal. Above 0.5, the
-    severity is info. Severity is warning above 0.8, or above 0.5 if the share has been 0.8 over the whole run or on
-    most rows. Severity is error above 0.8, and critical if every group in ten steps has zero variance, unless chance
-    explains this. Error and critical require that the reward has not gained and is below half of its scale. The maximum
-    of the scale is the largest single reward recorded, 1 for rewards between 0 and 1, or else the best reward of the
-    run. The check is silent if the success rate, or a reward above 0.8 of its maximum, shows that the equal rewards are
-    correct answers. It is also silent if the reward is near its best level after a clear rise, unless that level is 0
-    or less and most groups had zero variance throughout. If the reward has format components and others, the others
-    must have gained. A share that persists is an outcome. Above 0.95 over the whole run, the check fires for any run
-    whose reward has not risen. Starting at 20 rows, it is then an error unless the task is solved. If the scale is
-    known, the message adds the share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected
-    share is close to the actual one, K is too small. If it is far below the actual one, the difficulty is bimodal or
-    the responses are alike.
+    Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal. Severity is info
+    if the share is above 0.5, and warning if it is above 0.8. A share above 0.5 is also a warning if the share was 0.8
+    or more over the whole run or on most rows. Severity is error above 0.8, and critical if every group in ten steps
+    has zero variance, unless chance explains the share. An error or critical finding requires that the reward has not
+    gained and is below half of its scale. The maximum of the scale is the largest recorded reward, or else 1 for
+    rewards between 0 and 1, or the best reward. The check is silent if the success rate, or a reward above 0.8 of its
+    maximum, shows that the responses with equal rewards are correct. The check is also silent if the reward is near its
+    best level after a clear rise. However, the check fires if the best level is 0 or less and most groups had zero
+    variance throughout. If the reward has components other than formatting, those components must have gained. If the
+    share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. A share above 0.95
+    over 20 or more rows is an error, unless the task is solved. If the reward scale is known, the message adds the
+    share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected share is close to the actual
+    share, K is too small. If the expected share is far below the actual share, the difficulty is bimodal or the
+    responses are alike.
 
     ## Thresholds
-    - `rows`: rows over which the share of equal groups is averaged.
-    - `half`: share of equal groups, 0 to 1, for severity info.
-    - `most`: share of equal groups, 0 to 1, for a warning or an error.
+    - `rows`: rows over which the share of zero-variance groups is averaged.
+    - `half`: share of zero-variance groups, 0 to 1, above which the severity is info.
+    - `most`: share of zero-variance groups, 0 to 1, above which the severity is warning or error.
     - `solved`: share of the best reward above which a run that has gained counts as solved.
     - `nearly`: success rate, or share of the largest single reward, above which equal rewards count as correct
       answers.
-    - `all_but_all`: share of equal groups over the whole run, 0 to 1, above which no learning is possible.
+    - `all_but_all`: share of zero-variance groups over the whole run, 0 to 1, above which the check fires for any run
+      whose reward has not risen.
 
     ## Why it matters
     All advantages of a zero-variance group are 0. The optimizer still takes a full step for the few remaining groups,
@@ -105,30 +104,25 @@ def zero_variance_groups(
     """
     dead, whole_run = moving_mean(dead_share, rows), total(dead_share) / row(dead_share)
     reward, right = recent_mean(reward_mean, rows), recent_mean(success_rate, rows)
-    top, floor = best(reward), lowest(reward)
-    peak = where(isnan(best(reward_max)), where(reward_unit, 1.0, maximum(top, 0.0)), best(reward_max))
-    least = fmin(floor, 0.0)
-    chance = where(isnan(right), where(peak > least, (reward - least) / (peak - least), 0.0), right)
-    near = (reward >= floor + solved * (top - floor)) & (reward >= solved * abs(top))
-    genuine = isnan(meant_shown) | meant_gained
-    clearly = reward_gained & genuine & (top - floor > 0.2 * maximum(abs(top), abs(floor)))
+    chance = where(isnan(right), _share(reward, reward_max, reward_trend.unit), right)
+    varies, clear, near = _position(reward, solved)
+    genuine = isnan(meant_trend.shown) | meant_trend.gained
+    learns = reward_trend.gained & genuine
     lasting = (whole_run >= most) | (total(dead >= most) > row(dead_share) / 2)
     unpaid = lasting & (best(reward_mean) <= 0)
-    risen = clearly & ~unpaid & (near | (chance >= nearly))
-    done = risen | is_solved(reward_mean, reward_max, reward_unit, rows, nearly)
+    risen = learns & clear & ~unpaid & (near | (chance >= nearly))
+    done = risen | is_solved(reward_mean, reward_max, reward_trend.unit, rows, nearly)
     alarm = (dead > half) & ~where(isnan(right), done, right >= nearly)
-    learns = reward_gained & genuine
-    wrong = alarm & ~learns & ~(chance >= 0.5)
-    never = (dead > all_but_all) & (whole_run > all_but_all) & ~(reward_risen & genuine)
+    never = (dead > all_but_all) & (whole_run > all_but_all) & ~(reward_trend.risen & genuine)
     chance_of = 3 * sqrt(whole_run * (1 - whole_run) / (rows * where(isnan(groups), 1.0, groups)))
-    grave = wrong & (lasting | (dead - whole_run > chance_of))
-    expected = homogeneous(where((right == right) | reward_unit | (chance == 0), chance, np.nan), group_size)
+    grave = alarm & ~learns & ~(chance >= 0.5) & (lasting | (dead - whole_run > chance_of))
+    expected = homogeneous(where((right == right) | reward_trend.unit | (chance == 0), chance, np.nan), group_size)
     return fires(
         (alarm & ((dead > most) | lasting)) | never,
         "{share:.1%} of the groups in the last {steps} have identical rewards, so they contribute no gradient "
         "({whole_run:.1%} over the run{chance}){unpaid}.",
         info=alarm,
-        error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_solved & (top > floor)),
+        error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_trend.solved & varies),
         critical=grave & (dead >= 1.0),
         clear=3,
         suffered=lasting,
@@ -138,8 +132,22 @@ def zero_variance_groups(
         expected=expected,
         chance=words(_chance, expected),
         whole_run=whole_run,
-        unpaid=where(unpaid & reward_gained, "; the mean reward was never above 0", ""),
+        unpaid=where(unpaid & reward_trend.gained, "; the mean reward was never above 0", ""),
     )
+
+
+def _share(reward: Column, reward_max: Column, unit: Column) -> Column:
+    """Return the reward as a share of its scale, from its minimum, at most 0, to the largest single reward."""
+    top, least = best(reward), fmin(lowest(reward), 0.0)
+    peak = where(isnan(best(reward_max)), where(unit, 1.0, maximum(top, 0.0)), best(reward_max))
+    return where(peak > least, (reward - least) / (peak - least), 0.0)
+
+
+def _position(reward: Column, share: float) -> tuple[Column, Column, Column]:
+    """Return whether the reward varies, whether it varies clearly, and whether it is near its best level."""
+    top, floor = best(reward), lowest(reward)
+    near = (reward >= floor + share * (top - floor)) & (reward >= share * abs(top))
+    return top > floor, top - floor > 0.2 * maximum(abs(top), abs(floor)), near
 
 
 def _chance(expected: float) -> str:

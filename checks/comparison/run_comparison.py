@@ -13,17 +13,17 @@ def run_comparison(found: Comparison) -> Fires | None:
     """Reports whether NEW is better or worse than BASE beyond noise, and the smallest detectable difference.
 
     ## What it sees
-    The check compares success over the last half of the steps that both runs share, or since the runs diverged. Success
-    is measured by the held-out score, or else by the success rate, the reward or the share of invalid responses, in
+    The check compares success over the last half of the steps that both runs share, or of the steps since the runs
+    diverged. Success is the held-out score, or else the success rate, the reward or the share of invalid responses, in
     this order. Severity is **error** if NEW is worse beyond noise, and **info** otherwise.
 
     ## Why it matters
-    A change without an effect looks like a small gain as often as it looks like a small loss. At 48% accuracy, a score
-    on 800 samples has a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points. The standard error of the difference of
-    two such scores is 2.5 points. Detecting a difference with 80% power at the 5% level requires a difference of 2.8
-    standard errors, 7 points. A gain of 0.38 points (published by yunsoft2019/Lever-Plus after a fix without effect) is
-    noise, and so is 1.6. Comparing the two runs prompt by prompt is more sensitive: only prompts that exactly one run
-    answers correctly count (McNemar's test).
+    A change without an effect looks like a small gain as often as like a small loss. At 48% accuracy, a score on 800
+    samples has a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points. The difference between two scores at 48%
+    accuracy has a standard error of 2.5 points. To be detected with 80% power at the 5% level, a difference must be 2.8
+    standard errors, or 7 points. A gain of 0.38 points (published by yunsoft2019/Lever-Plus after a fix without effect)
+    is within noise, and so is a gain of 1.6 points. A comparison prompt by prompt is more sensitive, because only
+    prompts that exactly one of the two runs answers correctly count (McNemar's test).
 
     ## Example
     ```text
@@ -39,12 +39,12 @@ def run_comparison(found: Comparison) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    One run per side. The variation between seeds is then estimated as a share of the range of the metric. With three
-    seeds per side (`--base`, or a folder), it is measured. If the reward function changed, the two values measure
-    different quantities; only the reward components show this.
+    With one run per side, the variation between seeds is estimated as a share of the range of the metric. With three
+    seeds per side (`--base`, or a folder), the variation is measured. If the reward function changed, the two rewards
+    measure different quantities. Only the reward components show whether the reward function changed.
 
     ## Remedy
-    Use three seeds per side, longer runs, and the same held-out prompts for both.
+    Use three seeds per side, longer runs, and the same held-out prompts for both sides.
 
     ## Sources
     Picard, Adv. Appl. Probab. 1985 (change of level against autocorrelated noise); Henderson et al., arXiv 1709.06560,

@@ -22,14 +22,14 @@ def critic_diverges(
     """The critic is worse than a constant: its explained variance fell below 0, or its loss exploded.
 
     ## What it sees
-    The check uses means of the last 5 rows. Severity is **warning** if the explained variance fell from 0.1 or more to
-    below 0, and **error** if the value loss is also twice its lowest value. Severity is also **warning** if the value
-    loss is ten times that of the first rows.
+    The check uses means over the last 5 rows. Severity is **warning** if the explained variance fell from 0.1 or more
+    to below 0. Severity is **error** if, in addition, the value loss is more than twice its lowest value. Severity is
+    also **warning** if the value loss is more than ten times its value on the first rows.
 
     ## Thresholds
-    - `fitted`: explained variance, at most 1, at or above which the critic had learned.
-    - `times`: factor by which the value loss exceeds its first value, for a warning.
-    - `with_loss`: factor by which the value loss exceeds its lowest value, for an error.
+    - `fitted`: explained variance, at most 1, at or above which the critic counts as having learned.
+    - `times`: ratio of the value loss to its first value above which the severity is warning.
+    - `with_loss`: ratio of the value loss to its lowest value above which a fall of the explained variance is an error.
 
     ## Why it matters
     The advantage is the return minus the critic's prediction. A critic with a negative explained variance adds noise to
@@ -47,8 +47,8 @@ def critic_diverges(
     No finding.
 
     ## Known false alarms
-    The first nonzero rewards of a run, which give the returns a new variance. An explained variance that is negative
-    from the start has not fallen: a critic needs tens of updates.
+    The first nonzero rewards of a run, which change the variance of the returns. An explained variance that is negative
+    from the start is not reported, because a critic needs tens of updates to learn.
 
     ## Remedy
     Divide the critic's learning rate by ten and normalise the returns. Train the critic alone for 20 steps before

@@ -18,21 +18,21 @@ def difficulty_out_of_band(
     """Most prompts are either always solved or never solved.
 
     ## What it sees
-    The check counts the groups with all responses correct and with all responses wrong over the last 20 steps. It fires
-    if the two kinds together exceed 60% and each reaches at least 15%. The sum must also be 20 points above the value
-    expected at uniform difficulty (p^K + (1-p)^K at the mean success p). Groups of fewer than 4 responses are not
-    judged, because their rewards are often equal at any difficulty.
+    The check counts the groups with all responses correct and with all responses wrong over the last 20 steps. The
+    check fires if the two kinds together exceed 60% of the groups and each kind reaches at least 15%. The sum of both
+    shares must also be 20 points above the share expected at uniform difficulty (p^K + (1-p)^K at the mean success p).
+    Groups of fewer than 4 responses are not judged, because their rewards are often equal at any difficulty.
 
     ## Thresholds
     - `rows`: rows over which groups are counted.
-    - `settled_share`: share of groups with all responses correct or all wrong, 0 to 1.
+    - `settled_share`: share of groups with all responses correct or all wrong, 0 to 1, above which the check fires.
     - `each_side`: share of all groups that all-correct groups and all-wrong groups must each reach, 0 to 1.
     - `excess`: share of groups by which both kinds together must exceed the value expected at uniform difficulty.
     - `least_group`: responses per prompt below which groups are not judged.
 
     ## Why it matters
-    Neither kind contributes a gradient, so most of the batch is wasted, and the few remaining prompts determine the
-    step.
+    Groups with all responses correct or all wrong contribute no gradient. Most of the batch is wasted, and the few
+    remaining prompts determine the step.
 
     ## Example
     ```text
@@ -41,7 +41,7 @@ def difficulty_out_of_band(
     all_correct_groups: 6x24
     all_wrong_groups: 7x24
     ```
-    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, so few provide signal
+    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, which leaves few with a signal
     (expected at uniform difficulty: 1% together).
 
     ```text
@@ -53,7 +53,7 @@ def difficulty_out_of_band(
     No finding.
 
     ## Known false alarms
-    Late in training, when the share of solved prompts grows by itself; the check therefore requires both kinds.
+    Late in training, the share of solved prompts grows in every run; the check therefore requires unsolved prompts too.
 
     ## Remedy
     Keep prompts with a success rate between 0.05 and 0.95 over 8 samples, or resample until enough groups have
@@ -73,7 +73,7 @@ def difficulty_out_of_band(
         & (wrong >= each_side)
         & (tied > expected + excess)
         & (group_size >= least_group),
-        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, so few provide signal "
+        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, which leaves few with a signal "
         "(expected at uniform difficulty: {expected:.0%} together).",
         right=right,
         wrong=wrong,

@@ -1,32 +1,27 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column
+from grpo_doctor.series import Column, Trend
 
 
 @check("DAT002", severity="warning", confidence="medium")
 def prompt_repeat_overfit(
     reward_gained: Column,
     epoch: Column,
-    eval_gained: Column,
-    eval_solved: Column,
-    eval_first: Column,
-    eval_now: Column,
-    eval_shown: Column,
+    eval_trend: Trend,
     *,
     passes: float = 10,
 ) -> Fires:
     """The policy memorises its training prompts.
 
     ## What it sees
-    The check fires after 10 passes over the prompts if the reward has gained since the start, but the held-out score
-    has not gained beyond its noise (`series.trajectory`, at least 6 scores). A held-out score of at least 0.9 (of 1)
-    has little room to rise, so it is not judged.
+    The check fires after 10 passes over the prompts if the reward has gained, but the held-out score (at least 6
+    evaluations) has not. A held-out score of at least 0.9 (of 1) has little room to rise, so it is not judged.
 
     ## Thresholds
     - `passes`: epochs over the prompts after which the run is judged.
 
     ## Why it matters
-    The reward on prompts that were used ten times measures memorisation. The checkpoint with the best reward is then
-    not the best checkpoint.
+    The reward on prompts that were used ten times measures memorisation. After memorisation, the checkpoint with the
+    best reward is not the best checkpoint.
 
     ## Example
     ```text
@@ -34,8 +29,8 @@ def prompt_repeat_overfit(
     reward_mean: 0.2->0.78x30
     eval_score: 0.3x30
     ```
-    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score changed from
-    0.3 to 0.3.
+    Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score has not risen
+    beyond its noise (0.3 at the start, 0.3 now).
 
     ```text
     epoch: 0->14.5x30
@@ -45,20 +40,20 @@ def prompt_repeat_overfit(
     No finding.
 
     ## Known false alarms
-    Small tasks that have only these prompts, where memorising them is the goal.
+    Small tasks that have no other prompts, so that memorising the training prompts is the goal.
 
     ## Remedy
-    Use more prompts or fewer passes, and stop early on the held-out score.
+    Use more prompts or fewer passes, and stop training when the held-out score stops rising.
 
     ## Sources
     A convention, not a measurement: ten passes over the prompts.
     """
-    flat = (eval_shown == eval_shown) & ~eval_gained & ~eval_solved
+    flat = (eval_trend.shown == eval_trend.shown) & ~eval_trend.gained & ~eval_trend.solved
     return fires(
         (epoch >= passes) & reward_gained & flat,
-        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score changed from "
-        "{first:.3g} to {level:.3g}.",
+        "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score has not risen beyond "
+        "its noise ({first:.3g} at the start, {level:.3g} now).",
         epoch=epoch,
-        first=eval_first,
-        level=eval_now,
+        first=eval_trend.first,
+        level=eval_trend.now,
     )

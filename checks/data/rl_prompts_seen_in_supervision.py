@@ -10,15 +10,16 @@ def rl_prompts_seen_in_supervision(
     """Most RL prompts were already answered in the supervised stage.
 
     ## What it sees
-    The check computes the share of the adapter's prompts whose ids also occur in its supervised pairs. It fires above
-    80%.
+    The probe computes the share of the adapter's prompts whose ids also occur in its supervised pairs. The probe fires
+    if more than 80% of the prompts occur in the supervised pairs.
 
     ## Thresholds
-    - `shared_prompts`: share of the prompts that occur in the supervised pairs, 0 to 1.
+    - `shared_prompts`: share of the prompts that also occur in the supervised pairs, 0 to 1, above which the probe
+      fires.
 
     ## Why it matters
-    Memorised prompts get a single answer: entropy is low before RL starts, groups have equal rewards, and nothing is
-    learned.
+    A policy gives a single answer to a memorised prompt: entropy is low before RL starts, groups have equal rewards,
+    and nothing is learned.
 
     ## Example
     ```python
@@ -36,14 +37,14 @@ def rl_prompts_seen_in_supervision(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the share of exact matches among the prompts and pairs that the adapter provides. It does not
-    detect paraphrases, or data that the adapter omits.
+    The probe certifies the share of exact matches among the prompts and pairs that the adapter provides. The probe does
+    not detect paraphrases, or data that the adapter omits.
 
     ## Known false alarms
     Small closed tasks for which no other prompts exist. A short supervised stage that teaches only the format.
 
     ## Remedy
-    Split the prompts between the two stages first.
+    Split the prompts between the two stages before the supervised stage.
 
     ## Sources
     BoBaCai/grpo-dual, deep diagnosis item 10: 100% is a leak, above 80% severe, below 20% fine.

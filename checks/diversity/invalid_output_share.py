@@ -31,21 +31,23 @@ def invalid_output_share(
     ## What it sees
     The check averages the share of invalid or replaced responses over 10 steps. The severity is warning above 0.1,
     error above 0.3, and critical above 0.8. The share must exceed its value at the start of the run (median of 5 rows)
-    by at least 0.1 (0.2 for an error). If the number of responses per step is known, the share must also exceed that
-    value by three standard errors. If a share above 0.3 has neither grown nor fallen by 0.05 after 40 steps, the format
-    is not being learned. This is a warning, or an error if the share is above 0.8.
+    by at least 0.1 (0.2 for an error). If the number of responses per step is known, the share must also exceed its
+    value at the start by three standard errors. If a share above 0.3 has neither grown nor fallen by 0.05 after 40
+    steps, the format is not being learned. Severity is warning for a format that is not being learned, or error if the
+    share is above 0.8.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
-    - `warning_share`: share of invalid responses, 0 to 1, for a warning.
-    - `error_share`: share of invalid responses, 0 to 1, for an error.
-    - `critical_share`: share of invalid responses, 0 to 1, for a critical finding.
-    - `rise`: rise of the share since the start that counts as worse.
-    - `patience`: rows after which a format that is not learned is reported.
+    - `warning_share`: share of invalid responses, 0 to 1, above which the severity is warning.
+    - `error_share`: share of invalid responses, 0 to 1, above which the severity is error.
+    - `critical_share`: share of invalid responses, 0 to 1, above which the severity is critical.
+    - `rise`: minimum rise of the share since the start for a warning; twice this rise for an error.
+    - `patience`: number of rows after which the check reports a format that the policy does not learn.
 
     ## Why it matters
-    Invalid responses teach only that they are invalid. If a default replaces them, the reward belongs to the default.
-    If a run alternates between two states, the mean describes neither of them, so split the share by event.
+    Invalid responses teach the policy only that they are invalid. If a default replaces an invalid response, the reward
+    belongs to the default. If a run alternates between two states, the mean describes neither state, so split the share
+    by event.
 
     ## Example
     ```text
@@ -60,8 +62,8 @@ def invalid_output_share(
     No finding.
 
     ## Known false alarms
-    The first steps, while the policy learns the format; a falling share is not reported. A format that is not rewarded,
-    which may never be learned although the reward rises; the severity is at most warning.
+    The first steps, while the policy learns the format; a falling share is not reported. A format that is not rewarded
+    and may never be learned although the reward rises; the severity is then at most warning.
 
     ## Remedy
     Split the share by the preceding event (update or none), read the invalid responses, and look for the cause: GEN001,

@@ -3,35 +3,35 @@ from itertools import chain, pairwise
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, recent_mean, several, where
+from grpo_doctor.series import Column, Trend, baseline, recent_mean, several, where
 
 ENOUGH = 50
-"""Number of word pairs below which the share of distinct ones has no meaning."""
+"""Number of word pairs below which the share of distinct pairs is not meaningful."""
 
 
 @check("DIV003", severity="info")
 def lexical_diversity_fall(
     samples: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     fallen_below_share: float = 0.5,
 ) -> Fires:
     """Lexical diversity falls: responses use fewer and fewer distinct word pairs.
 
     ## What it sees
-    The check measures distinct-2: the share of distinct word pairs among all word pairs of a step's samples. It looks
-    for a fall below half of the value on the first step with samples. The share is averaged over 5 steps with samples,
-    and must be low on 3 of 5 rows. Severity is info, or warning if the reward is known and has not gained. Steps with
-    fewer than 50 pairs are skipped, and so are steps whose amount of text differs from that of the first step by more
-    than a factor of 1.5.
+    The check measures distinct-2: the share of distinct word pairs among all word pairs of a step's samples. The check
+    fires if distinct-2, averaged over 5 steps with samples, falls below half of its value on the first step with
+    samples. The average must be low on 3 of 5 rows. Severity is info, or warning if the reward is known and has not
+    gained. Steps with fewer than 50 word pairs are skipped. Steps whose amount of text differs from that of the first
+    step by more than a factor of 1.5 are also skipped.
 
     ## Thresholds
-    - `fallen_below_share`: share of the first distinct-2 below which diversity counts as fallen.
+    - `fallen_below_share`: ratio of distinct-2 to its first value below which diversity counts as fallen.
 
     ## Why it matters
-    Lexical diversity falls before distinct responses do: answers converge on one phrasing, then on one text.
+    Lexical diversity falls before the number of distinct responses does: answers converge first on one phrasing, then
+    on one text.
 
     ## Example
     ```text
@@ -48,12 +48,12 @@ def lexical_diversity_fall(
     No finding.
 
     ## Known false alarms
-    A policy that learns a fixed form and repeats it. Text without spaces between words (Chinese, some code), which has
-    few pairs.
+    A policy that learns a fixed format. Text without spaces between words (Chinese, some code), which has few word
+    pairs.
 
     ## Remedy
-    Read the samples. If the phrasing is the required format, do nothing. Otherwise sample at temperature 1 and use an
-    entropy target.
+    Read the samples. If the phrasing is the required format, do nothing. If no format requires the phrasing, sample at
+    temperature 1 and use an entropy target.
 
     ## Sources
     Distinct-n: Li et al. 2016 (arXiv 1510.03055); Vendi score: 2210.02410. The limit of one half is a heuristic.
@@ -63,7 +63,7 @@ def lexical_diversity_fall(
     distinct = where(alike, share, math.nan)
     first, now = baseline(distinct, 1), recent_mean(distinct)
     low = (now < fallen_below_share * first) & alike
-    better = reward_gained & ~reward_fallen
+    better = reward_trend.gained & ~reward_trend.fallen
     return fires(
         low,
         "The share of distinct word pairs fell from {first:.0%} to {now:.0%}.",
@@ -74,7 +74,7 @@ def lexical_diversity_fall(
 
 
 def _pairs(row: list[Any]) -> tuple[float, float]:
-    """Number of pairs of neighbouring words, and the share of distinct pairs."""
+    """Return the number of pairs of adjacent words, and the share of distinct pairs."""
     texts = [sample.response.split() for sample in row]
     number = sum([len(words) - 1 for words in texts if words])
     return number, len(set(chain.from_iterable(map(pairwise, texts)))) / number if number else math.nan

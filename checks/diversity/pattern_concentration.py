@@ -24,18 +24,18 @@ def pattern_concentration(
 
     ## What it sees
     The check uses the share of the most frequent valid response over 10 steps, as recorded or counted over the last 200
-    valid samples. Severity is warning above 0.5 and error above 0.8, but only while the reward has not clearly risen
-    since the start.
+    valid samples. Severity is warning if the share is above 0.5, and error if it is above 0.8. The check fires only
+    while the reward has not clearly risen since the start.
 
     ## Thresholds
     - `rows`: rows over which the share is averaged.
-    - `half`: share of the most frequent valid response, 0 to 1, for a warning.
-    - `nearly_all`: share of the most frequent valid response, 0 to 1, for an error.
-    - `gain`: rise of the reward, as a share of its first value, that silences the check.
+    - `half`: share of the most frequent valid response, 0 to 1, above which the severity is warning.
+    - `nearly_all`: share of the most frequent valid response, 0 to 1, above which the severity is error.
+    - `gain`: rise of the reward, as a share of its first value, above which the check is silent.
 
     ## Why it matters
-    A policy that gives the same answer to every prompt ignores the prompt. All rewards in a group are then equal, so
-    there is no signal.
+    A policy that gives the same answer to every prompt ignores the prompt. With equal responses, all rewards in a group
+    are equal, so there is no signal.
 
     ## Example
     ```text
@@ -51,9 +51,9 @@ def pattern_concentration(
     No finding.
 
     ## Known false alarms
-    A solved task with one best answer, whose reward is high; the check is silent then. Numbers over a whole run, which
-    hide changes. For example, the run of beita6969/colab-grpo has a top share of 34% with 20 distinct responses among
-    326, and is not concentrated.
+    A solved task with one best answer; the check is silent if the reward has clearly risen. Shares over a whole run,
+    which hide changes. For example, the run of beita6969/colab-grpo has a top share of 34% with 20 distinct responses
+    among 326, so its responses are not concentrated.
 
     ## Remedy
     Compare the reward per response. If the most frequent response scores no higher than others, raise the temperature
@@ -75,8 +75,8 @@ def pattern_concentration(
 
 
 def _top_share(last: tuple[str, ...], samples: Any, recorded: float) -> tuple[tuple[str, ...], float]:
-    """Return the share of the most frequent of the last valid responses, as recorded or else counted; unknown below 30
-    responses."""
+    """Return the share of the most frequent response among the last valid responses: recorded, or else counted over at
+    least 30 responses."""
     if recorded == recorded:
         return last, recorded
     last = (*last, *(s.response for s in samples or () if s.valid))[-WINDOW:]

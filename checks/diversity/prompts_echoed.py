@@ -1,13 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, began, recent_mean
 
 
 @check("DIV007", severity="warning", confidence="high", explains=("REW009", "LEN002", "STL001"), explains_from="error")
 def prompts_echoed(
     prompt_echo_rate: Column,
     step: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     some: float = 0.2,
     risen: float = 0.1,
@@ -16,20 +15,20 @@ def prompts_echoed(
     """Responses repeat their prompt instead of answering it.
 
     ## What it sees
-    Over the last 5 rows that record it, the check averages the share of responses that repeat their prompt. The trainer
-    logs this share, or the check counts it in rollouts and saved responses. A response is counted if four fifths of its
-    first 600 characters occur word for word in its prompt. Severity is **warning** if the share is above 20% and 10
-    points above that of the first rows. Severity is **error** if the share is above 50% in a run whose reward has not
-    gained.
+    The check averages the share of responses that repeat their prompt over the last 5 rows that record this share. The
+    trainer logs the share, or the check counts repeated prompts in rollouts and saved responses. A response is counted
+    if four fifths of its first 600 characters occur word for word in its prompt. Severity is **warning** if the share
+    is above 20% and has risen by at least 10 points since the first rows. Severity is **error** if the share is above
+    50% in a run whose reward has not gained.
 
     ## Thresholds
-    - `some`: share of responses that repeat the prompt, 0 to 1.
-    - `risen`: rise of that share since the first rows, because some models restate the question from the start.
-    - `most`: share of responses, 0 to 1, above which the policy mostly copies.
+    - `some`: share of responses that repeat the prompt, 0 to 1, above which the severity is warning.
+    - `risen`: minimum rise of the share since the first rows, because some models restate the question from the start.
+    - `most`: share of responses that repeat the prompt, 0 to 1, above which the severity is error.
 
     ## Why it matters
-    A copy has no answer. A policy copies its prompt if it is rewarded for length or for words of the prompt, or if it
-    is trained on its prompt tokens.
+    A copy of the prompt contains no answer. A policy copies its prompt if length or words of the prompt are rewarded,
+    or if it is trained on prompt tokens.
 
     ## Example
     ```text
@@ -46,8 +45,8 @@ def prompts_echoed(
     Tasks whose answer is the prompt itself: copying, editing, formatting.
 
     ## Remedy
-    Check that prompt tokens are outside the loss mask. Score one copied prompt with the reward function: its reward
-    must be the lowest.
+    Check that prompt tokens are outside the loss mask. Score one copied prompt with the reward function: the copy must
+    get the lowest reward.
 
     ## Sources
     PAD002 tests the usual cause: a policy that is trained on prompt tokens writes prompts.
@@ -57,7 +56,7 @@ def prompts_echoed(
     return fires(
         copied,
         "{now:.0%} of the responses repeat their prompt ({first:.0%} at the start).",
-        error=copied & (now > most) & ~(reward_gained & ~reward_fallen),
+        error=copied & (now > most) & ~(reward_trend.gained & ~reward_trend.fallen),
         onset=began(copied, prompt_echo_rate > some, step),
         now=now,
         first=first,

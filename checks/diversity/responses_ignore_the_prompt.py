@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, began, recent_mean
 
 
 @check(
@@ -8,8 +8,7 @@ from grpo_doctor.series import Column, baseline, began, recent_mean
 def responses_ignore_the_prompt(
     prompt_recovery: Column,
     step: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     before: float = 0.4,
     left: float = 0.25,
@@ -17,19 +16,21 @@ def responses_ignore_the_prompt(
     """Responses converge on one template and no longer depend on the prompt.
 
     ## What it sees
-    Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. It is scaled
-    so that 0 is the share under a random permutation of the prompts, and 1 means always. It is computed on the first 64
-    responses of a step, provided that several of them answer one prompt. Severity is **warning** if the mean of the
-    last 5 rows is at most a quarter of the mean of the first rows. The latter must be 0.4 or more. Severity is
-    **error** if the reward has not gained either.
+    Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. Prompt
+    recovery is scaled so that 0 is the share under a random permutation of the prompts, and 1 means always. Prompt
+    recovery is computed on the first 64 responses of a step, provided that several responses answer one prompt.
+    Severity is **warning** if the mean of the last 5 rows is at most a quarter of the mean of the first rows. The mean
+    of the first rows must be 0.4 or more. Severity is **error** if, in addition, the reward has not gained.
 
     ## Thresholds
-    - `before`: prompt recovery of the first rows at or above which responses depended on their prompts.
-    - `left`: share of the prompt recovery of the first rows, 0 to 1, up to which it counts as lost.
+    - `before`: prompt recovery of the first rows at or above which responses are known to have depended on their
+      prompts.
+    - `left`: ratio of prompt recovery to its mean on the first rows up to which prompt recovery counts as lost.
 
     ## Why it matters
-    Entropy within a prompt can stay high although all prompts get the same reasoning in different words. The reward
-    then measures luck, and neither entropy nor distinct responses show it.
+    Entropy within a prompt can stay high although all prompts get the same reasoning in different words. If responses
+    ignore their prompts, the reward measures luck, and neither entropy nor the number of distinct responses shows the
+    problem.
 
     ## Example
     ```text
@@ -44,7 +45,7 @@ def responses_ignore_the_prompt(
     No finding.
 
     ## Known false alarms
-    A curriculum whose prompts become more alike. Answers of one word.
+    A curriculum whose prompts become more alike. Tasks with one-word answers.
 
     ## Remedy
     Read the responses to three different prompts. Filter prompts by the spread of their rewards, so that the gradient
@@ -59,7 +60,7 @@ def responses_ignore_the_prompt(
         alike,
         "Responses no longer depend on their prompt. The chance-corrected rate at which the most similar response "
         "answers the same prompt fell from {first:.0%} to {now:.0%}.",
-        error=alike & ~(reward_gained & ~reward_fallen),
+        error=alike & ~(reward_trend.gained & ~reward_trend.fallen),
         onset=began(alike, prompt_recovery <= left * first, step),
         now=now,
         first=first,

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, began, recent_mean
 
 
 @check(
@@ -8,8 +8,7 @@ from grpo_doctor.series import Column, baseline, began, recent_mean
 def responses_repeat_themselves(
     repetition_rate: Column,
     step: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     some: float = 0.2,
     risen: float = 0.1,
@@ -18,19 +17,21 @@ def responses_repeat_themselves(
     """Responses repeat themselves in loops.
 
     ## What it sees
-    Over the last 5 rows that record it, the check averages the share of responses that repeat themselves. The trainer
-    logs this share, or the check counts it in rollouts and saved responses. A response of 200 characters or more is
-    counted if its last 40 characters occur four times, or if most of its sequences of 8 words occur twice. Severity is
-    **warning** if the share is above 20% and 10 points above that of the first rows, or if it is above 50%. Severity is
-    **error** if the share is above 50% in a run whose reward has not gained.
+    The check averages the share of responses that repeat themselves over the last 5 rows that record this share. The
+    trainer logs the share, or the check counts repeating responses in rollouts and saved responses. A response of 200
+    or more characters counts if its last 40 characters occur four times, or if most of its 8-word sequences occur
+    twice. Severity is **warning** if the share is above 20% and has risen by 10 points since the first rows, or if it
+    is above 50%. Severity is **error** if the share is above 50% in a run whose reward has not gained.
 
     ## Thresholds
-    - `some`: share of responses that repeat themselves, 0 to 1, for a warning.
-    - `risen`: rise of that share since the first rows, because some models produce loops from the start.
-    - `most`: share of responses that repeat themselves, 0 to 1, above which they make up most of the batch.
+    - `some`: share of responses that repeat themselves, 0 to 1, above which the severity is warning if the share has
+      also risen.
+    - `risen`: minimum rise of the share since the first rows, because some models produce loops from the start.
+    - `most`: share of responses that repeat themselves, 0 to 1, above which the severity is error if the reward has not
+      gained.
 
     ## Why it matters
-    A loop fills the response up to the limit, so it costs the most tokens and contains no answer. Loops spread
+    A loop fills the response up to the length limit, so it costs the most tokens and contains no answer. Loops spread
     quickly, because each repeated token makes the next more likely.
 
     ## Example
@@ -49,7 +50,7 @@ def responses_repeat_themselves(
 
     ## Remedy
     Give loops the lowest reward. Check that EOS is inside the loss mask and that the reward does not favour length.
-    Roll back to a checkpoint from before the rise.
+    Roll back to a checkpoint from before the rise in repetition.
 
     ## Sources
     slime, `repetition_frac`; SkyRL-Agent, `stuck_in_a_loop_ratio`. rlprobe 0.1, pathology `repetition_spiral`.
@@ -59,7 +60,7 @@ def responses_repeat_themselves(
     return fires(
         high,
         "{now:.0%} of the responses end in a loop of repeated text ({first:.0%} at the start).",
-        error=high & (now > most) & ~(reward_gained & ~reward_fallen),
+        error=high & (now > most) & ~(reward_trend.gained & ~reward_trend.fallen),
         onset=began(high, repetition_rate > some, step),
         now=now,
         first=first,

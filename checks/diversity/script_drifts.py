@@ -13,18 +13,19 @@ def script_drifts(
     """Responses drift into a script that the prompts do not use.
 
     ## What it sees
-    Over the last 5 rows that record it, the check averages the share of letters in a script that the prompts do not
-    use. The trainer logs this share, or the check counts it in rollouts and saved responses with their prompts.
-    Severity is **warning** if the share has risen by 10 points since the first rows, and **error** above 50%.
+    The check averages the share of letters in a script that the prompts do not use over the last 5 rows that record
+    this share. The trainer logs the share, or the check counts letters in rollouts and saved responses that include
+    their prompts. Severity is **warning** if the share has risen by 10 points since the first rows, and **error** if it
+    is also above 50%.
 
     ## Thresholds
-    - `share`: rise of the share of such letters, 0 to 1, for a warning; single symbols, names and quotations stay below
-      it.
-    - `most`: share of letters, 0 to 1, above which the responses count as being in another language.
+    - `share`: minimum rise of the share of letters in another script, 0 to 1; single symbols, names and quotations stay
+      below this rise.
+    - `most`: share of letters in another script, 0 to 1, above which the severity is error.
 
     ## Why it matters
-    The reward function usually scores the answer, not the language. Users cannot read responses that mix languages. A
-    drift into many scripts is the first visible sign that the policy generates noise.
+    The reward function usually scores the answer, not the language. Users cannot read responses that mix languages. If
+    responses drift into many scripts, the policy has started to generate noise.
 
     ## Example
     ```text

@@ -1,14 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, recent_mean
+from grpo_doctor.series import Column, Trend, recent_mean
 
 
 @check("DIV001", severity="warning", explains=("ADV003", "ADV012"))
 def within_group_duplicates(
     unique_rate: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
+    reward_trend: Trend = None,
     temperature: Column = None,
     *,
     warn: float = 0.5,
@@ -18,9 +16,9 @@ def within_group_duplicates(
 
     ## What it sees
     Over 5 rows, the check averages the ratio of distinct responses to all responses of a step. A ratio below 0.5 on 10
-    of 15 rows is a warning, and a ratio below 0.25 is an error. It is silent while the reward gains or is near its
-    maximum. Without a recorded reward, the severity stays warning. The ratio is counted over the whole step; within a
-    group, distinct responses are at least as rare.
+    of 15 rows is a warning, and a ratio below 0.25 is an error. The check is silent while the reward gains or is near
+    its maximum. Without a recorded reward, the severity stays warning. The ratio covers all responses of a step, not
+    single groups.
 
     ## Thresholds
     - `warn`: distinct responses divided by all responses, 0 to 1, below which the severity is warning.
@@ -41,17 +39,18 @@ def within_group_duplicates(
     No finding.
 
     ## Known false alarms
-    Healthy runs on small tasks, which end with a ratio of 0.18 to 0.25. Short answers. Batches that contain the same
-    prompt twice.
+    Healthy runs on small tasks, which may end with a ratio of 0.18 to 0.25. Short answers. Batches that contain the
+    same prompt twice.
 
     ## Remedy
-    Sample at temperature 1 first. Then filter prompts for differing rewards. Then use an entropy target.
+    Sample at temperature 1 first. Then filter out prompts whose responses all get the same reward. Finally, use an
+    entropy target.
 
     ## Sources
     Healthy runs of the engine (`grpo-doctor run`), which end with few different responses; DAPO (arXiv 2503.14476).
     """
     share = recent_mean(unique_rate)
-    better = (reward_gained & ~reward_fallen) | reward_solved
+    better = (reward_trend.gained & ~reward_trend.fallen) | reward_trend.solved
     return fires(
         (share < warn) & ~better,
         "Only {share:.0%} of the responses are distinct.",

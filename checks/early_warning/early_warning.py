@@ -2,7 +2,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, moving_mean, noise, previous, where
 
 NOW, BEFORE = 10, 20
-"""Number of recent rows, and of rows of the baseline that ends where they begin."""
+"""Number of recent rows, and number of rows before them that form the baseline."""
 
 
 @check("EWS001", severity="info")
@@ -21,18 +21,20 @@ def early_warning(
     """Several early indicators of a collapse have moved at the same time.
 
     ## What it sees
-    The check compares the mean of the last 10 rows with the mean of the 20 rows before them. The unit is the noise from
-    row to row. An indicator counts if it changes by more than 2 such units. There are six: the reward spread falls,
-    zero-variance groups rise, entropy falls, rollout engine and trainer diverge, the gradient norm rises, and distinct
-    responses fall. If three of the six have moved and the reward does not rise, the severity is info. It is warning
-    while the reward also falls by more than 2 units. The check fires on 3 of 5 rows.
+    The check compares the mean of the last 10 rows with the mean of the 20 rows before. An indicator has moved if its
+    mean changed by more than 2 standard deviations of the noise from row to row. Reward spread, entropy and distinct
+    responses count if they fall. Zero-variance groups, the mismatch between rollout engine and trainer, and the
+    gradient norm count if they rise. If three of the six have moved and the reward does not rise, the severity is info.
+    Severity is warning while the reward also falls by more than 2 standard deviations of its noise. The check fires on
+    3 of 5 rows.
 
     ## Thresholds
-    - `moved_sigmas`: change, in units of the noise from row to row, above which an indicator counts as moved.
+    - `moved_sigmas`: change, in standard deviations of the noise from row to row, above which an indicator counts as
+      moved.
     - `least_moved`: minimum number of indicators that must have moved.
 
     ## Why it matters
-    These changes precede a collapse by ten to fifty steps, early enough to save a checkpoint or lower the learning
+    Early indicators move ten to fifty steps before a collapse, early enough to save a checkpoint or lower the learning
     rate.
 
     ## Example
@@ -58,8 +60,8 @@ def early_warning(
     rise. The lead time of ten to fifty steps is a heuristic.
 
     ## Remedy
-    Save a checkpoint now. Then look at the first indicator that moved. Mismatch and gradient norm point to the update,
-    entropy and duplicates to the policy, and zero-variance groups to the data.
+    Save a checkpoint now. Then look at the first indicator that moved. Mismatch and gradient norm point to the update.
+    Entropy and duplicates point to the policy, and zero-variance groups point to the data.
 
     ## Sources
     RAGEN (arXiv 2504.20073: reward spread falls before the mean; gradient spikes mark the point of no return).
@@ -81,5 +83,6 @@ def early_warning(
 
 
 def _move(x: Column) -> Column:
-    """Return the change of the recent mean from that of the rows before, in units of the noise from row to row."""
+    """Return the difference between the recent mean and the baseline mean, in standard deviations of the noise from row
+    to row."""
     return (moving_mean(x, NOW) - moving_mean(previous(x, NOW), BEFORE)) / noise(x)

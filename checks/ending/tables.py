@@ -1,7 +1,8 @@
 """Declares the checks of how a run ended: one for each entry of ends.toml.
 
-``ended`` counts the events of the kinds in ``events`` that the last lines of the log report, ``finished`` the reports
-that training had finished; ``row`` is the number of rows. `grpo_doctor.diagnosis.entries` explains the conditions.
+``ended`` is the number of events of the kinds in ``events`` in the last lines of the log. ``finished`` is the number of
+reports that training had finished, and ``row`` is the number of rows. `grpo_doctor.diagnosis.entries` explains the
+conditions.
 """
 
 from collections.abc import Mapping

@@ -49,28 +49,29 @@ def entropy_collapse(
     """Entropy collapsed without a reward gain.
 
     ## What it sees
-    The check compares the token-mean entropy H, in nats, with H0 on the first row, before any update. *Low from the
-    start*: H0 is below 0.15, and H is below 0.1. *Collapsed*: H0 is at least 0.15, and H is below a tenth of it or
-    below 0.05. Severity is info, or warning if the reward has not gained and is not near its maximum. In a run that
-    started low, the severity stays info if, after ten rewards, more than half of the groups are known to have differing
-    rewards. A collapse is an error, and an outcome, if the reward has fallen from its best level. Severity is also
-    error if H has been below 0.05 on more than half of at least ten rows and the reward has not increased: the run
-    could no longer explore. Zero-variance groups and duplicate, short or invalid responses have separate checks, whose
-    findings this check explains. The check fires on 3 of 5 rows and clears after 5 rows without the condition. The
-    onset is the step at which entropy fell below 30% of its first value.
+    The check compares the token-mean entropy H, in nats, with H0 on the first row, before any update. Entropy is *low
+    from the start* if H0 is below 0.15 and H is below 0.1. Entropy has *collapsed* if H0 is at least 0.15 and H is
+    below a tenth of H0 or below 0.05. Severity is info, or warning if the reward has not gained and is not near its
+    maximum. For a low start, the severity stays info if, after ten rewards, more than half of the groups are known to
+    have differing rewards. A collapse is an error if the reward has fallen from its best level. A collapse is also an
+    error if H was below 0.05 on more than half of ten or more rows without a gain in reward. Zero-variance groups and
+    duplicate, short or invalid responses have separate checks, whose findings ENT001 explains. The check fires on 3 of
+    5 rows and clears after 5 rows without the condition. The onset is the step at which entropy fell below 30% of its
+    first value.
 
     ## Thresholds
-    - `low_start_nats`: entropy, nats per token, below which a run that started low stays low.
-    - `spent_below_share`: share of the first entropy below which entropy counts as collapsed.
-    - `floor_nats`: entropy, nats per token, below which it counts as collapsed regardless of its first value.
+    - `low_start_nats`: entropy, nats per token, below which entropy counts as still low in a run that started low.
+    - `spent_below_share`: ratio of entropy to its first value below which entropy counts as collapsed.
+    - `floor_nats`: entropy, nats per token, below which entropy counts as collapsed regardless of its first value.
     - `solved_share`: reward, as a share of 1 or of the largest single reward, above which low entropy is expected.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses still differ.
-    - `rows`: minimum number of rows and of recorded rewards at which the lack of a gain counts.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
+    - `rows`: minimum number of rows for an error without a fall in reward, and of rewards for keeping a low start at
+      info.
 
     ## Why it matters
     Without entropy, the K responses to a prompt are identical: their rewards are equal, the groups have zero variance,
-    and there is no gradient. The drop per update is about lr x Cov(log p, A): high-probability tokens with a positive
-    advantage reduce entropy.
+    and there is no gradient. Entropy falls per update by about lr x Cov(log p, A): high-probability tokens with a
+    positive advantage reduce entropy.
 
     ## Example
     ```text
@@ -87,17 +88,18 @@ def entropy_collapse(
 
     ## Known false alarms
     Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, and a TRL run starts at
-    0.05 nats and learns (11 → 37%). A finished small task has 0.08 nats, with zero variance in half of its groups.
-    Therefore a gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), silences the check.
-    Some trainers print an entropy of exactly 0 if all responses are truncated and masked, or if they do not compute
-    entropy; such rows are skipped. Entropies below 0 are summed log-probabilities and are skipped too.
+    0.05 nats and learns (11 → 37%). On a small task that is solved, entropy may be 0.08 nats, with zero variance in
+    half of the groups. A gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), therefore
+    silences the check. Some trainers print an entropy of exactly 0 if all responses are masked, or if they do not
+    compute entropy; such rows are skipped. Entropies below 0 are summed log-probabilities and are also skipped.
 
     ## Remedy
-    Verify the sign of the entropy term first. Then try these in order: a higher upper clip bound (only with more than
-    one update per rollout), covariance clipping, an adaptive bonus, a batch filled with groups of differing rewards,
-    temperature 1. Lower the learning rate last, or first if another finding also recommends it. If entropy was already
-    low at step 0 or 1, check the supervised stage and the template first, because RL did not cause it. A collapsed
-    policy does not recover in place: roll back to a checkpoint before the onset.
+    Verify the sign of the entropy term first. Then raise the upper clip bound (only with more than one update per
+    rollout), and try covariance clipping. Next, use an adaptive bonus, fill the batch with groups of differing rewards,
+    and sample at temperature 1. Lower the learning rate last, or first if another finding also recommends a lower
+    learning rate. If entropy was already low at step 0 or 1, check the supervised stage and the template first, because
+    RL did not cause the low entropy. A collapsed policy does not recover in place: roll back to a checkpoint before the
+    onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual; real public runs of
@@ -116,6 +118,8 @@ def entropy_collapse(
     suffered = spent & idle & (reward_mean == reward_mean) & (reward_fallen | (lasting & begun))
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     untrained = begun & ~is_any(rows_are, "epochs")
+    since = where(untrained, ", before any update", ", after updates that are not in the log")
+    outcome = where(reward_fallen, ", and the reward fell from its best level", ", and the reward has not increased")
     return fires(
         low_born | (spent & idle),
         "Entropy is {entropy:.3g} nats/token ({first:.3g} on the first row{begun}){outcome}.",
@@ -125,12 +129,6 @@ def entropy_collapse(
         onset=began(spent, entropy < 3 * spent_below_share * first, step),
         entropy=entropy,
         first=first,
-        begun=where(
-            low_born & ~suffered, where(untrained, ", before any update", ", after updates that are not in the log"), ""
-        ),
-        outcome=where(
-            suffered,
-            where(reward_fallen, ", and the reward fell from its best level", ", and the reward has not increased"),
-            "",
-        ),
+        begun=where(low_born & ~suffered, since, ""),
+        outcome=where(suffered, outcome, ""),
     )

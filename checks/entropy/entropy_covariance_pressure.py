@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, kendall_tau, moving_sum, slope
+from grpo_doctor.series import Column, Trend, baseline, kendall_tau, moving_sum, slope
 
 AHEAD = 50
 """Number of rows covered by the forecast."""
@@ -9,8 +9,7 @@ AHEAD = 50
 def entropy_covariance_pressure(
     logp_advantage_cov: Column,
     entropy_mean: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     rows: int = 20,
     tau: float = 0.4,
@@ -18,14 +17,14 @@ def entropy_covariance_pressure(
     """High-probability tokens receive more and more of the advantage, which predicts an entropy collapse.
 
     ## What it sees
-    The covariance of token log-probability and advantage is positive on 8 of the last 10 rows and rises over the last
-    20 (Kendall's tau above 0.4). Entropy must still be above half of its first value. The check extrapolates entropy
-    over the next 50 rows from its current slope. A forecast below a tenth of the first entropy is a warning, unless the
-    reward gains. The check fires on 3 of 5 rows.
+    The check uses the covariance of token log-probability and advantage. The covariance must be positive on 8 of the
+    last 10 rows and rise over the last 20 rows (Kendall's tau above 0.4). Entropy must still be above half of its first
+    value. The check extrapolates entropy over the next 50 rows from its current slope. A forecast below a tenth of the
+    first entropy is a warning, unless the reward gains. The check fires on 3 of 5 rows.
 
     ## Thresholds
-    - `rows`: rows over which trend and slope are judged.
-    - `tau`: Kendall's tau of the covariance above which it counts as rising.
+    - `rows`: rows over which the trend of the covariance and the slope of the entropy are computed.
+    - `tau`: Kendall's tau of the covariance above which the covariance counts as rising.
 
     ## Why it matters
     The change of entropy per update is about -lr x Cov(log p, A). The covariance rises tens of steps before entropy
@@ -46,11 +45,12 @@ def entropy_covariance_pressure(
     No finding.
 
     ## Known false alarms
-    Runs that learn, all of which have a positive covariance for a while; therefore the severity is info. The forecast
-    is linear.
+    Every run that learns has a positive covariance for a while, so the severity is usually only info. The forecast is
+    linear.
 
     ## Remedy
-    If the reward gains, do nothing yet. Otherwise raise the upper clip bound or use an entropy target.
+    If the reward gains, do nothing yet. If the reward does not gain, raise the upper clip bound or use an entropy
+    target.
 
     ## Sources
     arXiv 2505.22617 (entropy change and covariance). The lead time is a heuristic.
@@ -63,7 +63,7 @@ def entropy_covariance_pressure(
         early,
         "The covariance of log-probability and advantage is rising ({cov:.3g}). At this rate, entropy will fall from "
         "{entropy:.3g} to {ahead:.3g} nats within 50 rows.",
-        warning=early & (ahead < 0.1 * first) & (~reward_gained | reward_fallen),
+        warning=early & (ahead < 0.1 * first) & (~reward_trend.gained | reward_trend.fallen),
         cov=logp_advantage_cov,
         entropy=entropy_mean,
         ahead=ahead,

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
 
 WAIT = 20
-"""Number of rows in which a raise can take effect."""
+"""Number of rows within which a raise of the coefficient must take effect."""
 
 
 @check(
@@ -18,23 +18,24 @@ WAIT = 20
     severity="warning",
     confidence="medium",
     explains=("ENT004",),
-    withholds={"entropy-bonus": "raising the coefficient did not increase entropy; check its sign first"},
+    withholds={"entropy-bonus": "raising the coefficient did not increase entropy; check the term's sign first"},
 )
 def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *, raises: int = 2) -> Fires:
     """The entropy coefficient was raised repeatedly, but entropy did not increase.
 
     ## What it sees
-    A raise is a coefficient that is at least 1.5 times that of the last raise (or of the first row). A raise has no
-    effect if entropy stays below 105% of its value at the raise on all of the next 20 rows. Two raises without an
-    effect are a warning; a raise with an effect resets the count. `grpo-doctor compare` compares runs that differ only
-    in the coefficient.
+    A raise is a coefficient that is at least 1.5 times the coefficient of the last raise (or of the first row). A raise
+    has no effect if entropy stays below 105% of its value at the raise on all of the next 20 rows. Two raises without
+    an effect are a warning; a raise with an effect resets the count. `grpo-doctor compare` compares runs that differ
+    only in the coefficient.
 
     ## Thresholds
-    - `raises`: consecutive raises of the coefficient without an increase of entropy.
+    - `raises`: number of consecutive raises of the coefficient without an increase of entropy at or above which the
+      check fires.
 
     ## Why it matters
-    Raising the coefficient is the cheapest test of its sign: with the correct sign, entropy must eventually rise. In
-    BoBaCai/grpo-dual, a flipped sign was the reason that repeated raises had no effect.
+    Raising the coefficient is the cheapest test of the term's sign: with the correct sign, entropy must eventually
+    rise. In BoBaCai/grpo-dual, a flipped sign was the reason that repeated raises had no effect.
 
     ## Example
     ```text
@@ -50,11 +51,11 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     No finding.
 
     ## Known false alarms
-    An adaptive coefficient that rises in small steps, which counts once per factor of 1.5. Other settings that change
-    together with the coefficient (temperature, clip bounds) and hide an effect.
+    An adaptive coefficient that rises in small steps; the check counts one raise per factor of 1.5. Other settings
+    (temperature, clip bounds) that change together with the coefficient and hide its effect.
 
     ## Remedy
-    Verify the sign of the term before the next raise. Until then, remove the bonus.
+    Verify the sign of the term before the next raise. Remove the bonus until the sign is verified.
 
     ## Sources
     BoBaCai/grpo-dual: coefficient 0.2 → 0.5 → 2.5 → 6.0 with entropy 0.21-0.47, sign flipped throughout.
@@ -72,8 +73,8 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
 
 
 def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], float]:
-    """Fields of the state: coefficient of the last raise, entropy at that raise, rows since (0: none pending), raises
-    without effect."""
+    """Return the new state and the number of raises without effect. The state contains the coefficient of the last
+    raise, the entropy at that raise, the rows since (0: no raise pending), and the raises without effect."""
     dose, at, since, unanswered = state
     if dose is None or dose == 0:
         return [coef, at, since, unanswered], unanswered
@@ -93,11 +94,11 @@ def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], fl
 @across("ENT005")
 def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None:
     """## Across runs
-    The two runs differ only in the entropy coefficient, by a factor of 1.5 or more. Severity is error if the run with
-    the larger coefficient has lower entropy, beyond noise. A working bonus raises entropy.
+    The comparison covers two runs that differ only in the entropy coefficient, by a factor of 1.5 or more. Severity is
+    error if the run with the larger coefficient has lower entropy, beyond noise. A working bonus raises entropy.
 
     ## Thresholds across runs
-    - `factor`: minimum ratio of the two coefficients.
+    - `factor`: minimum ratio of the larger to the smaller coefficient.
     """
     doses = [arm.settings.get("entropy_coef") for arm in (found.base, found.new)]
     answer = found.difference("entropy_mean")

@@ -1,14 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, recent_mean
 
 
 @check("ENT014", severity="warning", confidence="medium")
 def entropy_exhausted_at_a_plateau(
     entropy_mean: Column,
     step: Column,
-    reward_settled: Column,
-    reward_now: Column,
-    reward_fallen: Column,
+    reward_trend: Trend,
     *,
     left: float = 0.1,
     nats: float = 0.1,
@@ -18,21 +16,22 @@ def entropy_exhausted_at_a_plateau(
     """The reward has plateaued below its maximum, and too little entropy is left to explore.
 
     ## What it sees
-    The mean entropy of the last 5 rows is below 10% of that of the first rows and below 0.1 nats per token. The reward,
-    which had gained, has neither risen, fallen nor reached its maximum for 40% of the steps. Severity is **info**, or
-    **warning** if the entropy is below 3% of its first value and below 0.03 nats per token.
+    The check fires if the mean entropy of the last 5 rows is below 10% of the first entropy and below 0.1 nats per
+    token. In addition, the reward must have gained and then neither risen, fallen nor reached its maximum for 40% of
+    the steps. Severity is **info**, or **warning** if the entropy is below 3% of its first value and below 0.03 nats
+    per token.
 
     ## Thresholds
-    - `left`: share of the first entropy, 0 to 1, below which too little is left to explore.
-    - `nats`: entropy, nats per token, below which a policy repeats itself. An entropy of 0.1 means that one token in
-      ten is a choice among three.
-    - `none`: limit for a warning, both as a share of the first entropy and in nats per token. Published runs that keep
-      learning end at 5% to 10% of their first entropy.
-    - `share`: minimum share of the steps, 0 to 1, that the plateau covers.
+    - `left`: ratio of entropy to its first value below which too little entropy is left to explore.
+    - `nats`: entropy, nats per token, below which a policy repeats itself. An entropy of 0.1 nats corresponds to a
+      choice among three tokens at every tenth position.
+    - `none`: entropy, both as a share of its first value and in nats per token, below which the severity is warning.
+      Published runs that keep learning end at 5% to 10% of their first entropy.
+    - `share`: minimum length of the plateau, as a share of the steps, 0 to 1.
 
     ## Why it matters
-    Rewards are compared within a group. A policy without entropy gives the same response K times, so groups have no
-    variance, and it never solves the prompts that it gets wrong. More steps do not help.
+    Rewards are compared within a group. A policy without entropy gives the same response K times. Groups of identical
+    responses have no variance, and the policy never solves the prompts that it gets wrong. More steps do not help.
 
     ## Example
     ```text
@@ -49,27 +48,27 @@ def entropy_exhausted_at_a_plateau(
     No finding.
 
     ## Known false alarms
-    Tasks with one correct answer of a few tokens, where low entropy is the goal.
+    Tasks whose answer is a few fixed tokens, so that low entropy is the goal.
 
     ## Remedy
-    Roll back to a checkpoint from before the plateau. Preserve exploration: raise the upper clip bound, sample at
-    temperature 1, set the entropy coefficient to 0.001 to 0.01, or use prompts that the model solves some of the time.
+    Roll back to a checkpoint from before the plateau. Raise the upper clip bound, sample at temperature 1, or set the
+    entropy coefficient to 0.001 to 0.01. Use prompts that the model solves some of the time.
 
     ## Sources
     arXiv 2505.22617 (the gain ends when the entropy does). rldoctor 0.2, scenario `entropy_collapse`; rlprobe 0.1,
     pathology `entropy_collapse`.
     """
     first, now = baseline(entropy_mean), recent_mean(entropy_mean)
-    part = (step - reward_settled) / (step - baseline(step, 1))
-    low = (now < left * first) & (now < nats) & (now >= 0) & (part >= share) & ~reward_fallen
+    part = (step - reward_trend.settled) / (step - baseline(step, 1))
+    low = (now < left * first) & (now < nats) & (now >= 0) & (part >= share) & ~reward_trend.fallen
     return fires(
         low & (now < none * first) & (now < none),
         "The reward has plateaued at {reward:.3g} since step {since:.0f}, and entropy fell from {first:.3g} "
         "nats/token at the start to {now:.2g}.",
         info=low,
-        onset=reward_settled,
-        since=reward_settled,
-        reward=reward_now,
+        onset=reward_trend.settled,
+        since=reward_trend.settled,
+        reward=reward_trend.now,
         first=first,
         now=now,
     )

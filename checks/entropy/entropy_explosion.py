@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, fmax, lowest, where
+from grpo_doctor.series import Column, Trend, baseline, began, fmax, lowest, where
 
 
 @check(
@@ -16,10 +16,7 @@ def entropy_explosion(
     entropy_mean: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_fallen: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
-    reward_shown: Column = None,
+    reward_trend: Trend = None,
     response_length_mean: Column = None,
     cut_share: Column = None,
     invalid_rate: Column = None,
@@ -35,25 +32,26 @@ def entropy_explosion(
 
     ## What it sees
     Severity is warning if the token-mean entropy is above twice that of the first row and above 1.0 nat, on 5 of 10
-    rows. Severity is error if the reward has fallen from its best level or is below its first level by half of the
-    detectable difference. Severity is also error if the reward is known and half of the responses are truncated or
+    rows. Severity is error if the reward has fallen from its best level, or below its first level by more than half of
+    the detectable difference. Severity is also error if the reward is known and half of the responses are truncated or
     invalid. Severity is critical if, in addition, responses are 50% longer than on the first row, or the truncated or
     invalid share rose by 0.2. Severity stays info if entropy is at most 3 nats, responses more than doubled in length,
-    and either the truncated share rose by 0.15 or the reward fell. In that case, the length explosion (LEN002) is the
-    cause, and entropy only rises with the longer contexts. Above 3 nats, the text is noise that does not end by itself.
-    The onset is the last step at which entropy crossed the geometric mean of its lowest value and the limit.
+    and truncation rose by 0.15 or the reward fell. In longer contexts, entropy rises by itself, so the length explosion
+    (LEN002) is the cause. Above 3 nats, the policy generates noise and does not end its responses. The onset is the
+    last step at which entropy crossed the geometric mean of its lowest value and the limit.
 
     ## Thresholds
-    - `grown_factor`: factor over the first entropy and over the first length.
+    - `grown_factor`: ratio of entropy, and of response length, to the first value, above which entropy or length has
+      exploded.
     - `least_nats`: entropy, nats per token, below which the check is silent.
-    - `longer`: factor over the first response length for a critical finding.
-    - `broken_rise`: rise of the share of truncated or invalid responses for a critical finding.
-    - `random`: entropy, nats per token, above which text is noise.
-    - `mostly`: share of truncated or invalid responses, 0 to 1, above which most of the text is broken.
+    - `longer`: ratio of response length to its first value above which an error becomes critical.
+    - `broken_rise`: rise of the share of truncated or invalid responses at or above which an error becomes critical.
+    - `random`: entropy, nats per token, above which the text counts as noise.
+    - `mostly`: share of truncated or invalid responses, 0 to 1, at or above which the severity is error.
 
     ## Why it matters
-    Above about 1 nat per token, text becomes incoherent: answers run to the limit and become invalid. Every group then
-    has equal rewards at the lowest value, and no gradient remains for recovery.
+    Above about 1 nat per token, text becomes incoherent: answers run to the length limit and become invalid. If every
+    answer is invalid, every response gets the lowest reward, and no gradient remains for recovery.
 
     ## Example
     ```text
@@ -67,13 +65,13 @@ def entropy_explosion(
     No finding.
 
     ## Known false alarms
-    The entropy of reasoning runs may rise from 0.3 to 0.8 nats while they learn, which the limit of 1.0 excludes. If
-    the reward gains, the severity stays warning. A base model whose entropy starts above 1.0; its entropy must double.
-    Entropy that is logged at a sampling temperature above 1, which is larger than at temperature 1.
+    The entropy of a reasoning run may rise from 0.3 to 0.8 nats while the run learns; the limit of 1.0 excludes this
+    rise. If the reward gains, the severity stays warning. A base model whose entropy starts above 1.0 nat; its entropy
+    must double. Entropy at a sampling temperature above 1, which is larger than at temperature 1.
 
     ## Remedy
-    Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. None of
-    these recovers the policy in place, because zero-variance groups give no gradient. Roll back to the last
+    Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. Changed
+    settings do not recover the policy in place, because zero-variance groups give no gradient. Roll back to the last
     checkpoint with less than 1.5 times the first entropy and reset the optimizer state.
 
     ## Sources
@@ -86,11 +84,13 @@ def entropy_explosion(
     first = baseline(entropy, 1)
     limit = fmax(grown_factor * first, least_nats)
     high = entropy_mean > limit
-    sinks = reward_first - reward_now > reward_shown / 2
-    poor = high & (reward_fallen | sinks | ((reward_mean == reward_mean) & (fmax(cut_share, invalid_rate) >= mostly)))
+    sinks = reward_trend.first - reward_trend.now > reward_trend.shown / 2
+    poor = high & (
+        reward_trend.fallen | sinks | ((reward_mean == reward_mean) & (fmax(cut_share, invalid_rate) >= mostly))
+    )
     times_longer = response_length_mean / baseline(response_length_mean, 1)
     cut = cut_share - baseline(cut_share, 1)
-    of_itself = ~((times_longer > grown_factor) & ((cut >= 0.15) | reward_fallen) & (entropy_mean <= random))
+    of_itself = ~((times_longer > grown_factor) & ((cut >= 0.15) | reward_trend.fallen) & (entropy_mean <= random))
     broken = invalid_rate - baseline(invalid_rate, 1) >= broken_rise
     return fires(
         high,

@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, is_any, recent_mean, total, words
+from grpo_doctor.series import Column, Trend, baseline, is_any, recent_mean, total, words
 
 
 @check(
@@ -20,9 +20,7 @@ def entropy_low_before_rl(
     entropy_mean: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
+    reward_trend: Trend = None,
     dead_share: Column = None,
     temperature: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
@@ -35,21 +33,21 @@ def entropy_low_before_rl(
     """Entropy was already low before the first update, so RL did not cause it.
 
     ## What it sees
-    The check fires if the log starts at step 0 or 1 with an entropy below 0.15 nats, and entropy has stayed below 0.1
-    nats on 3 of 5 rows. Severity is info, or warning while the reward has not gained and is not near its maximum. It
-    stays info if, after ten rewards, more than half of the groups are known to have differing rewards. Rows that are
-    means over an epoch are not judged, because they include updates.
+    The check fires if a log that starts at step 0 or 1 begins with an entropy below 0.15 nats. Entropy must also be
+    below 0.1 nats on 3 of 5 rows. Severity is info, or warning while the reward has not gained and is not near its
+    maximum. Severity stays info if, after ten rewards, more than half of the groups are known to have differing
+    rewards. Rows that are means over an epoch are not judged, because they include updates.
 
     ## Thresholds
     - `low_start_nats`: entropy of the first row, nats per token, below which the run started low.
-    - `stayed_low_nats`: entropy, nats per token, below which it has stayed low.
-    - `rows`: minimum number of recorded rewards at which the lack of a gain counts.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses still differ.
+    - `stayed_low_nats`: entropy, nats per token, below which entropy has stayed low.
+    - `rows`: number of recorded rewards at or above which differing rewards within groups keep the severity at info.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
 
     ## Why it matters
-    The first rollout shows the policy before RL. Problems in that rollout come from the supervised stage, the template
-    or the sampling. The entropy coefficient, K, the learning rate and the clip bounds have had no effect yet, so
-    changing them does not help.
+    The first rollout shows the policy before RL. Problems in the first rollout come from the supervised stage, the
+    template or the sampling. The entropy coefficient, K, the learning rate and the clip bounds have had no effect yet,
+    so changing them does not help.
 
     ## Example
     ```text
@@ -66,9 +64,9 @@ def entropy_low_before_rl(
     No finding.
 
     ## Known false alarms
-    Distilled models and formal tasks start low and learn well. For example, a TRL run starts at 0.05 nats and solves
-    its task. With a gain in reward, the severity is therefore only info. An entropy of exactly 0 on the first row was
-    not measured.
+    Distilled models and formal tasks start with a low entropy and learn well. For example, a TRL run starts at 0.05
+    nats and solves its task. If the reward gains, the severity is therefore only info. An entropy of exactly 0 on the
+    first row means that entropy was not measured.
 
     ## Remedy
     Measure the entropy of the base model and of the supervised checkpoint on the RL prompts, with both templates, at
@@ -86,13 +84,13 @@ def entropy_low_before_rl(
         & (first < low_start_nats)
         & (entropy_mean < stayed_low_nats)
     )
-    better = reward_gained & ~reward_fallen
+    better = reward_trend.gained & ~reward_trend.fallen
     alive = (total(reward_mean == reward_mean) >= rows) & (recent_mean(dead_share) < live_below_share)
     return fires(
         given,
         "Entropy was {first:.3g} nats on the first row, before any update{sampled}. The cause is an earlier "
         "training stage or the sampler, not the entropy coefficient or the group size.",
-        warning=given & ~better & ~reward_solved & ~alive,
+        warning=given & ~better & ~reward_trend.solved & ~alive,
         onset=began,
         sampled=words(lambda t: f" (sampled at temperature {number(t)})" if t == t else "", temperature),
         first=first,

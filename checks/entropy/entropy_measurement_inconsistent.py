@@ -16,13 +16,14 @@ def entropy_measurement_inconsistent(
     """The logged entropy is inconsistent with the logged top-1 probability.
 
     ## What it sees
-    With a mean top-1 probability p and V tokens, the mean entropy must be between -ln p and h(p) + (1 - p) ln(V - 1),
-    where h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means. The check fires if
-    entropy is more than 10% outside these bounds on 5 of 10 rows. V is the declared `vocab_size`, or 300,000 without a
-    declaration. Rows with p above 0.99 are skipped, because rounding dominates there.
+    For a mean top-1 probability p and V tokens, the mean entropy is between -ln p and h(p) + (1 - p) ln(V - 1). The
+    function h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means. The check fires
+    if entropy is more than 10% below the lower bound or above the upper bound on 5 of 10 rows. V is the declared
+    `vocab_size`, or 300,000 without a declaration. Rows with p above 0.99 are skipped, because rounding dominates their
+    bounds.
 
     ## Thresholds
-    - `slack`: tolerated distance outside the bounds, as a share of the bound.
+    - `slack`: distance of entropy outside its bounds, as a share of the bound, up to which no finding is reported.
     - `sharp`: probability of the most likely token above which rows are skipped.
 
     ## Why it matters
@@ -46,8 +47,7 @@ def entropy_measurement_inconsistent(
     No finding.
 
     ## Known false alarms
-    Trainers that log the top-1 probability of the first token together with the entropy over the whole response, which
-    is harmless. Strong rounding.
+    Trainers that log the top-1 probability of the first token but the entropy over the whole response. Strong rounding.
 
     ## Remedy
     Take entropy and probabilities from the same raw logits, over the same response tokens, at temperature 1, in nats.

@@ -4,21 +4,21 @@ from grpo_doctor.series import Column, isnan, recent_mean, where
 
 @check("ENT013", kind="outcome", severity="warning", confidence="medium", explains=("REW001", "STL001", "LEN003"))
 def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float = 13.0) -> Fires:
-    """The policy generates noise: its entropy equals a uniform choice among 150 or more tokens at every position.
+    """The policy generates noise: its entropy equals that of a uniform choice among 150 or more tokens.
 
     ## What it sees
-    A token-mean entropy above 5 nats is a **warning**. The check uses the mean over five rows, or any row while there
-    are fewer. The check needs no earlier rows, so it also works on the last lines of a log and on a run that started
-    from a broken checkpoint. ENT003 reports when entropy rose, and whether the reward fell with it.
+    A token-mean entropy above 5 nats is a **warning**. The check uses the mean over five rows, or single rows if the
+    log has fewer. Earlier rows are not needed, so the check also works on the last lines of a log and on a run from a
+    broken checkpoint. ENT003 reports when entropy rose, and whether the reward also fell.
 
     ## Thresholds
-    - `noise`: entropy, nats per token, above which the output is not text. 5 nats are 148 equally likely tokens, while
-      language models have 0.2 to 2 nats at temperature 1.
+    - `noise`: entropy, nats per token, above which the output is not text. An entropy of 5 nats corresponds to 148
+      equally likely tokens; language models have 0.2 to 2 nats at temperature 1.
     - `largest`: entropy, nats per token, above which the value must be a sum over tokens; 13 is ln of a vocabulary of
       440,000.
 
     ## Why it matters
-    Such samples contain no answer, the reward is 0, and no gradient leads to recovery.
+    Near-random responses contain no answer, the reward is 0, and no gradient leads to recovery.
 
     ## Example
     ```text

@@ -27,18 +27,18 @@ def entropy_sign_flip_probe(
     ## What it sees
     The probe takes the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
     zero, only the entropy term remains. The probe also takes the part of the gradient that does not change sign with
-    the advantages, for every sample alone and for all together. This covers every branch of the loss. The descent
-    direction must align with the gradient of the mean token entropy of the responses. The cosine must be above 0.5, and
-    above 0.8 for a single sample (1 is correct, -1 is a flipped sign). To remove the KL term, the reference gets the
-    policy's weights.
+    the advantages. To cover every branch of the loss, each sample is tested alone and together with all samples. The
+    descent direction must align with the gradient of the mean token entropy of the responses. The cosine with the
+    entropy gradient must be at least 0.5, and at least 0.8 for a single sample (1 is correct, -1 is a flipped sign). To
+    remove the KL term, the probe copies the policy's weights into the reference model.
 
     ## Thresholds
-    - `least_cosine`: minimum cosine with the entropy gradient, for all samples together.
-    - `alone`: minimum cosine for a single sample.
+    - `least_cosine`: minimum cosine of the descent direction with the entropy gradient, for all samples together.
+    - `alone`: minimum cosine of the descent direction with the entropy gradient, for a single sample.
 
     ## Why it matters
     The log can be correct while the gradient is wrong. In grpo-dual, the printed loss has the correct sign, but the
-    applied gradient has the wrong one. The coefficient was raised from 0.2 to 6 although the term itself made the
+    applied gradient has the wrong sign. The coefficient was raised from 0.2 to 6 although the term itself made the
     entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
 
     ## Example
@@ -68,13 +68,13 @@ def entropy_sign_flip_probe(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the direction of the entropy term at the current weights, for the branches that it reaches with
-    zero, positive and negative advantages and with single samples. It does not certify that the coefficient has a
-    sensible size (ENT008). Branches for other settings need a separate adapter.
+    The probe certifies the direction of the entropy term at the current weights, for the branches that its advantages
+    and single samples reach. The probe does not certify that the coefficient has a sensible size (ENT008). Branches for
+    other settings need a separate adapter.
 
     ## Known false alarms
     Entropy terms that cover only some tokens by design (selected by quantile or covariance). A coefficient of 0, which
-    is not judged; declare `settings["entropy_coef"]`.
+    must be declared in `settings["entropy_coef"]`; the probe is then skipped.
 
     ## Remedy
     Use `-coef * H` in the loss, or subtract the gradient of H in gradient surgery. Then check the size of the

@@ -8,7 +8,7 @@ from grpo_doctor.series import Column, baseline, kendall_tau, total
     severity="warning",
     explains=("ENT001", "ENT002", "SHP001", "SHP002"),
     withholds={
-        "entropy-bonus": "entropy falls despite the existing bonus; with a flipped sign a larger coefficient makes "
+        "entropy-bonus": "entropy falls despite the existing bonus; with a flipped sign, a larger coefficient makes "
         "it fall faster, so check the sign first"
     },
 )
@@ -28,22 +28,24 @@ def entropy_sign_flip_records(
     """Entropy falls despite a strong entropy bonus, as if the bonus had the wrong sign.
 
     ## What it sees
-    The check fires if three conditions hold. The coefficient is above 0 on at least 8 rows and at least 0.05. Entropy
-    falls over the last 12 rows (Kendall's tau below -0.6). The logit gap or the top-1 probability rises over the same
-    rows (tau above 0.4). The policy loss is not used, because on-policy it is about 0. That is a warning. Severity is
-    error if entropy has also fallen below 30% of its first value. Severity is also error if the logged entropy term
-    equals +coef x H within 5%: a term that is added to the loss must be -coef x H. The check fires on 3 of 5 rows.
+    The entropy coefficient must be at least 0.05, and above 0 on at least 8 rows. The check fires if entropy falls over
+    the last 12 rows (Kendall's tau below -0.6). In addition, the logit gap or the top-1 probability must rise over the
+    same rows (tau above 0.4). The policy loss is not used, because it is about 0 in on-policy training. Severity is
+    warning, or error if entropy has also fallen below 30% of its first value. Severity is also error if the logged
+    entropy term equals +coef x H within 5%. A term that is added to the loss must be -coef x H. The check fires on 3 of
+    5 rows.
 
     ## Thresholds
-    - `rows`: rows over which the trends are judged.
+    - `rows`: number of rows over which the trends are computed.
     - `tau`: Kendall's tau of entropy below which entropy counts as falling.
-    - `rises`: Kendall's tau of sharpness above which sharpness counts as rising.
-    - `strong`: entropy coefficient above which a bonus should have an effect.
-    - `error_below_share`: share of the first entropy below which the severity is error.
+    - `rises`: Kendall's tau of the logit gap or the top-1 probability above which the gap or the probability counts as
+      rising.
+    - `strong`: entropy coefficient at or above which a bonus should have an effect.
+    - `error_below_share`: ratio of entropy to its first value below which the severity is error.
 
     ## Why it matters
-    With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes the fall faster.
-    The coefficient of grpo-dual was raised from 0.2 to 6.0 in this way.
+    With a flipped sign, every step reduces entropy, and the usual remedy, a larger coefficient, makes entropy fall
+    faster. In grpo-dual, the coefficient was raised from 0.2 to 6.0 although its sign was flipped.
 
     ## Example
     ```text
@@ -62,13 +64,13 @@ def entropy_sign_flip_records(
     No finding.
 
     ## Known false alarms
-    Records cannot prove a sign. With a small coefficient, the records of one run cannot distinguish a flipped sign from
-    a healthy fall, so the absence of a finding proves nothing. TRL, verl and OpenRLHF subtract coef x H and log
-    `entropy_loss` = +H. A logged term counts as a loss term only if it matches coef x H and the coefficient is not 1. A
-    minus sign in the source proves nothing either: -H.mean() is correct if it is added to the loss.
+    A log cannot prove a sign. With a small coefficient, a flipped sign looks like a normal fall of entropy, so the
+    absence of a finding proves nothing. TRL, verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H. A logged
+    term counts as a loss term only if it matches coef x H and the coefficient is not 1. A minus sign in the source
+    proves nothing either: -H.mean() is correct if it is added to the loss.
 
     ## Remedy
-    Run probe ENT006 on the applied gradient. Do not raise the coefficient before that.
+    Run probe ENT006 on the applied gradient. Do not raise the coefficient before the probe has passed.
 
     ## Sources
     BoBaCai/grpo-dual (printed loss right, applied gradient wrong); trl#5584; fault `flipped-entropy` of the engine.

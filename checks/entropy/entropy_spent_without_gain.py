@@ -1,15 +1,13 @@
 import numpy as np
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, from_start, recent_mean, row, where
+from grpo_doctor.series import Column, Trend, baseline, from_start, recent_mean, row, where
 
 
 @check("ENT002", severity="warning")
 def entropy_spent_without_gain(
     entropy_mean: Column,
-    reward_gained: Column,
-    reward_fallen: Column,
-    reward_solved: Column,
+    reward_trend: Trend,
     step: Column,
     eval_gained: Column = None,
     cut_share: Column = None,
@@ -20,20 +18,19 @@ def entropy_spent_without_gain(
     """Most of the entropy is gone, and the reward has not increased.
 
     ## What it sees
-    Starting at row 36, the check fires if the mean entropy of the last 5 rows is at most 30% of that of the first row.
-    In addition, the mean reward must be neither 2.5 standard errors above its first value nor above the mean of the
-    first rows. The check excludes rewards near their maximum (90% of the best single reward, or of 1 for rewards
-    between 0 and 1). It also excludes runs whose held-out score has gained, and logs that start later than their run.
-    It fires on 5 of 10 rows.
+    Starting at row 36, the check fires if the mean entropy of the last 5 rows is at most 30% of the first entropy. In
+    addition, the reward must not have gained since the start, or must have fallen again. Rewards near their maximum are
+    excluded (90% of the best single reward, or of 1 for rewards between 0 and 1). Runs whose held-out score has gained,
+    and logs that start later than their run, are also excluded. The check fires on 5 of 10 rows.
 
     ## Thresholds
-    - `gone`: share of the first entropy that is lost, 0 to 1.
-    - `rows`: rows before which the check is silent.
+    - `gone`: lost share of the first entropy, 0 to 1, at or above which the check fires.
+    - `rows`: number of rows below which the check is silent.
 
     ## Why it matters
-    Reward gains cost entropy: The formula R = b - a exp(H), with reward R and entropy H, fits many runs: a policy with
-    little entropy can gain little more. If entropy falls without a gain, it was lost to noise, a wrong sign or
-    formatting.
+    Reward gains cost entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs. According to
+    this formula, a policy with little entropy can gain little more. If entropy falls without a gain, entropy was lost
+    to noise, a wrong sign or formatting.
 
     ## Example
     ```text
@@ -51,7 +48,7 @@ def entropy_spent_without_gain(
     ## Known false alarms
     A reward of unknown scale that is at its maximum from the start. The formula is disputed as a prediction, so this
     check predicts nothing. Rows on which every response is truncated and masked show an entropy of 0 and are skipped.
-    Logs whose entropy is 0 from the first row do not measure it and are skipped too.
+    Logs whose entropy is 0 on the first row do not measure entropy and are also skipped.
 
     ## Remedy
     First find what removed the entropy: the sign of the entropy term, one-sided clipping, or a format reward that every
@@ -62,7 +59,7 @@ def entropy_spent_without_gain(
     """
     entropy = where((entropy_mean <= 0) & (cut_share >= 1) | (entropy_mean < 0), np.nan, entropy_mean)
     now, first = recent_mean(entropy), baseline(entropy, 1)
-    poor = (~(reward_gained | eval_gained) | reward_fallen) & ~reward_solved & from_start(step)
+    poor = (~(reward_trend.gained | eval_gained) | reward_trend.fallen) & ~reward_trend.solved & from_start(step)
     return fires(
         (row(entropy_mean) >= rows) & (first > 0) & (now <= (1 - gone) * first) & poor,
         "Entropy fell by {spent:.0%} (from {first:.3g} to {now:.3g} nats), and the reward has not increased.",

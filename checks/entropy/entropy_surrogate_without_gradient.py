@@ -17,14 +17,14 @@ def entropy_surrogate_without_gradient(
     """The entropy term lacks the entropy gradient: it is detached, or uses only sampled log-probabilities.
 
     ## What it sees
-    As in ENT006, the probe sets the advantages to zero. It fires if the remaining gradient aligns with that of the mean
-    log-probability of the responses (|cosine| above 0.95) and less, by 0.1 or more, with that of the entropy. The probe
-    also fires if there is no gradient although `settings["entropy_coef"]` declares a coefficient: the entropy was
-    detached.
+    As in ENT006, the probe sets the advantages to zero. The probe fires if the remaining gradient is that of the mean
+    log-probability of the responses (|cosine| above 0.95). The |cosine| with the entropy gradient must be lower by 0.1
+    or more. The probe also fires if no gradient remains although `settings["entropy_coef"]` declares a coefficient,
+    because the entropy is then detached.
 
     ## Why it matters
-    On-policy, the expected gradient of log-probabilities is zero, so the term adds noise and drift but no entropy.
-    The true gradient is -E[log p · grad log p].
+    In on-policy training, the expected gradient of log-probabilities is zero, so the term adds noise and drift but no
+    entropy. The true gradient is -E[log p · grad log p].
 
     ## Example
     ```python
@@ -53,14 +53,15 @@ def entropy_surrogate_without_gradient(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies that the entropy term is not this surrogate. ENT006 tests the sign of a correct entropy term.
+    The probe certifies that the entropy term is not the mean log-probability of the sampled tokens. ENT006 tests the
+    sign of a correct entropy term.
 
     ## Known false alarms
-    A supervised term on the same responses (imitation alongside RL), which has this gradient; give the probe a loss
-    without it. An entropy bonus inside rewards or advantages, which leaves no gradient by design; do not declare it as
-    `entropy_coef`. A k1 penalty to the reference, which has this gradient too. If the settings declare an
-    `entropy_coef` of 0, or no entropy coefficient although there is a reference or a `kl_coef`, KL005 judges the term
-    instead.
+    A supervised term on the same responses (imitation alongside RL), which has the same gradient; give the probe a loss
+    without the supervised term. An entropy bonus inside rewards or advantages, which has no gradient by design; do not
+    declare such a bonus as `entropy_coef`. A k1 penalty to the reference, which also has the same gradient. If the
+    settings declare an `entropy_coef` of 0, or no entropy coefficient although there is a reference or a `kl_coef`,
+    KL005 judges the term instead.
 
     ## Remedy
     Use the full-vocabulary entropy of the logits, on the response mask.

@@ -22,19 +22,21 @@ def logged_loss_not_optimised_loss(
 
     ## What it sees
     The probe compares the autograd gradient of the trainer's `loss` with the gradient that the trainer's own `backward`
-    leaves in the parameters, for positive, negative and zero advantages. It fires for a cosine below 0.99. It also
-    compares the autograd gradient with the gradient that the trainer's own `step` passes to the optimizer, in one step
-    or several. In a step, mini-batches may weight samples differently, so the probe fires for a cosine below 0.5, or
-    below 0.95 if all samples have the same length.
+    leaves in the parameters. The probe uses positive, negative and zero advantages, and fires if the cosine of the two
+    gradients is below 0.99. The probe also compares the autograd gradient with the gradient that the trainer's own
+    `step` passes to the optimizer, in one or several optimizer steps. In `step`, mini-batches may weight samples
+    differently, so the limit is a cosine of 0.5, or 0.95 if all samples have the same length.
 
     ## Thresholds
-    - `limit`: cosine of the two gradients below which the trainer optimises a different loss.
-    - `of_step`: the same limit for the gradients that `step` passes to the optimizer.
-    - `of_step_alike`: the same limit for samples of one prompt and one length, which every mini-batch weights equally.
+    - `limit`: cosine of the two gradients below which the trainer counts as optimising a different loss.
+    - `of_step`: cosine below which the gradients that `step` passes to the optimizer count as those of a different
+      loss.
+    - `of_step_alike`: limit like `of_step` for samples with one prompt and one length, which every mini-batch weights
+      equally.
 
     ## Why it matters
-    The logged loss and its terms then describe a different objective. They cannot show a flipped sign, a detached KL
-    term or a lost micro-batch.
+    If the applied gradient differs, the logged loss and its terms describe a different objective. The log of a
+    different loss cannot show a flipped sign, a detached KL term or a lost micro-batch.
 
     ## Example
     ```python
@@ -56,12 +58,12 @@ def logged_loss_not_optimised_loss(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the direction of the whole gradient before clipping, but neither its norm nor what the optimizer
-    does with it. ENT006 and GRD006 identify the term that causes the difference.
+    The probe certifies the direction of the whole gradient before clipping, but neither the gradient's norm nor how the
+    optimizer uses the gradient. ENT006 and GRD006 identify the term that causes the difference.
 
     ## Known false alarms
-    Gradient surgery (PCGrad, CAGrad), which deviates from the logged sum by design if gradients conflict. In that case
-    ignore ENT007 and check ENT006. An adapter without its own `backward` or `step`, which is not judged.
+    Gradient surgery (PCGrad, CAGrad), which deviates from the logged sum by design if gradients conflict. With gradient
+    surgery, ignore ENT007 and check ENT006. An adapter without its own `backward` or `step` is not judged.
 
     ## Remedy
     Compute one scalar loss and call backward on it once.
@@ -102,7 +104,8 @@ def logged_loss_not_optimised_loss(
 
 
 def _alike(loss: Any, step: Any, model: Any, optimizer: Any, made: Any, responses: Any) -> float:
-    """Return the cosine of the gradient in a step with that of the loss; 1 if the step has none."""
+    """Return the cosine between the gradient in a step and the gradient of the loss, or 1 if the step has no
+    gradient."""
     trials = probes.loss_trials
     advantages = trials.torch_of([1.0, -1.0, 0.5, -0.5], model)  # both signs in each half, in case it is whitened
     logged = trials.gradient(model, probes.updates.PlainBackward(loss), made, responses, advantages)

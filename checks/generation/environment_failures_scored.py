@@ -24,20 +24,22 @@ def environment_failures_scored(
     """The environment fails in many rollouts, and unmasked failures are scored as wrong answers.
 
     ## What it sees
-    Over the last 5 rows, the check averages the share of rollouts in which the environment or its sandbox failed. Above
-    10%, the severity is **warning**. Above 50%, the severity is **error**, and the finding is an outcome. Severity is
-    info if rollouts show that at most half of the failures got the lowest reward of their step. A single row of 30 or
-    more rollouts is judged on its own.
+    Over the last 5 rows, the check averages the share of rollouts in which the environment or its sandbox failed.
+    Severity is **warning** if the share is above 10%, and **error** if it is above 50%. Severity is info if rollouts
+    show that at most half of the failures got the lowest reward of their step. A single row is sufficient if it has 30
+    or more rollouts.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1, for a warning. At 10% with eight responses per prompt, more than half of
-      the groups contain one.
-    - `most`: share of failed rollouts, 0 to 1, above which the reward mostly measures the sandbox.
-    - `masked`: share of failures with the lowest reward, 0 to 1, up to which they are not scored as wrong answers.
+    - `some`: share of failed rollouts, 0 to 1, above which the severity is warning. At 10% with eight responses per
+      prompt, more than half of the groups contain a failed rollout.
+    - `most`: share of failed rollouts, 0 to 1, above which the severity is error, because the reward mostly measures
+      the sandbox.
+    - `masked`: share of failures with the lowest reward, 0 to 1, up to which failures count as not scored as wrong
+      answers.
 
     ## Why it matters
-    A sandbox that times out gives a reward of 0 to a response that may have been correct. The reward then depends on
-    the load of the sandbox instead of the policy.
+    A sandbox that times out gives a reward of 0 to a response that may have been correct. With unmasked failures, the
+    reward depends on the load of the sandbox instead of the policy.
 
     ## Example
     ```text
@@ -51,8 +53,8 @@ def environment_failures_scored(
     No finding.
 
     ## Known false alarms
-    Trainers that mask or replace failed rollouts but still log the share. Tools whose results contain the errors of
-    another system, for example in a log file.
+    Trainers that mask or replace failed rollouts but still log the share. Tools whose results quote the errors of
+    another system, for example from a log file.
 
     ## Remedy
     Count the failures by message and fix the most frequent one. Mask failed rollouts instead of scoring them 0.

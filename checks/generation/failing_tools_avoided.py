@@ -16,26 +16,26 @@ def failing_tools_avoided(
     """Tool calls failed often, and the policy has learned to call tools less often.
 
     ## What it sees
-    The check fires if tool calls per response (median of 3 rows) fall to at most half of their highest median. That
-    median must be 0.5 or more. In addition, the share of failed calls (median of 3 rows) must have been 30% or more
-    when calls were most frequent.
+    The check fires if tool calls per response (median of 3 rows) fall to at most half of their highest median. The
+    highest median must be 0.5 or more. In addition, the share of failed calls (median of 3 rows) must have been 30% or
+    more when calls were most frequent.
 
     ## Thresholds
     - `rows`: rows over which the medians are computed.
-    - `used`: calls per response at or above which the policy counts as using the tool.
-    - `left`: share of the highest median, 0 to 1, up to which the policy counts as avoiding the tool.
-    - `failing`: minimum share of failed calls, 0 to 1, at the time when calls were most frequent.
+    - `used`: tool calls per response (median) at or above which the policy counts as using the tool.
+    - `left`: ratio of the median to the highest median up to which the policy counts as avoiding the tool.
+    - `failing`: minimum share of failed calls, 0 to 1, when calls were most frequent.
 
     ## Why it matters
-    Failed calls cost reward, whatever the reason. If the tool or its parser is broken, the policy learns to avoid a
-    tool that it needs, and does not use it again once it works.
+    Failed calls cost reward, whatever the reason for the failure. If the tool or its parser is broken, the policy
+    learns to avoid the tool, even after the tool is fixed.
 
     ## Example
     ```text
     tool_calls_per_response: 2x10 0.9x10
     tool_failure_rate: 0.4x20
     ```
-    Warning at step 11: Tool calls per response fell from a maximum of 2 to 0.9 after 40% of them failed.
+    Warning at step 11: Tool calls per response fell from a maximum of 2 to 0.9 after 40% of the calls failed.
 
     ```text
     tool_calls_per_response: 2x20
@@ -44,11 +44,11 @@ def failing_tools_avoided(
     No finding.
 
     ## Known false alarms
-    A policy that used to call at random and now calls only if it helps: the success rate then rises.
+    A policy that used to call tools at random and now calls them only when they help; the success rate then rises.
 
     ## Remedy
     Count the failures by message and fix the most frequent one first. Then roll back to a checkpoint from before the
-    fall in calls. Mask calls that failed for a reason that the policy cannot see.
+    fall in calls. Mask calls that failed for a reason that the policy does not control.
 
     ## Sources
     verl-project/verl#4998 (tool calls fall to none); GAIR-NLP/ToRL#27.
@@ -59,7 +59,8 @@ def failing_tools_avoided(
     avoided = (most >= used) & (now <= left * most) & (at_most >= failing)
     return fires(
         avoided,
-        "Tool calls per response fell from a maximum of {most:.2g} to {now:.2g} after {at_most:.0%} of them failed.",
+        "Tool calls per response fell from a maximum of {most:.2g} to {now:.2g} after {at_most:.0%} of the calls "
+        "failed.",
         hold=(1, 1),
         onset=began(avoided, tool_calls_per_response <= left * most, step),
         most=most,

@@ -13,17 +13,18 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     """Invalid responses start like valid ones and then turn into garbage.
 
     ## What it sees
-    The check counts the invalid responses that start with the first word of valid responses but do not continue like
-    them. After the first word, these responses consist mostly of digits, spaces and punctuation, or repeat the same two
-    words. The check fires if they are 60% of ten or more invalid responses.
+    The check counts the invalid responses that start with the first word of valid responses and then turn into garbage.
+    Garbage consists mostly of digits, spaces and punctuation, or repeats the same pairs of words. The check fires if at
+    least 60% of ten or more invalid responses turn into garbage.
 
     ## Thresholds
-    - `least_invalid`: minimum number of invalid responses.
-    - `noise_share`: minimum share of the invalid responses, 0 to 1, that start like a valid one and turn into garbage.
+    - `least_invalid`: number of invalid responses below which the check is silent.
+    - `noise_share`: minimum share of invalid responses, 0 to 1, that start like a valid response and turn into garbage.
 
     ## Why it matters
     The first token is predicted from the whole prompt, and the later tokens are predicted from the KV cache. A correct
-    start followed by garbage indicates a lost KV cache or wrong positions: a bug in the code, not in the policy.
+    start followed by garbage indicates a lost KV cache or wrong positions, which is a bug in the code, not in the
+    policy.
 
     ## Example
     ```text
@@ -31,7 +32,7 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     samples.1: {"response": "Custom -> Review -> done", "valid": true} x4
     samples.2: {"response": "Customizing the 11. 1. 1. 111. 1. 1.", "valid": false} x10
     ```
-    Error at step 2: 100% of 10 invalid responses start like a valid one and turn into garbage.
+    Error at step 2: 100% of 10 invalid responses start like a valid response and turn into garbage.
 
     ```text
     loss: 0.1x3
@@ -41,10 +42,10 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     No finding.
 
     ## Known false alarms
-    Tasks whose valid responses are themselves mostly numbers.
+    Tasks whose valid responses consist mostly of numbers.
 
     ## Remedy
-    Run probe GEN001 (generation compared with eval mode) and probe PAD004 (positions under padding).
+    Run the probes GEN001 (generation compared with eval mode) and PAD004 (positions under padding).
 
     ## Sources
     beita6969/colab-grpo's log: "Programmer's 11. 11. 1.", "Customizing the 11. 1. 1."; a tiny model in this mode has
@@ -54,7 +55,7 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     share_now = fold(_Starts.marked, _Starts, samples) / count
     return fires(
         (count >= least_invalid) & (share_now >= noise_share),
-        "{marked:.0%} of {invalid} invalid responses start like a valid one and turn into garbage.",
+        "{marked:.0%} of {invalid} invalid responses start like a valid response and turn into garbage.",
         hold=(1, 1),
         marked=share_now,
         invalid=count,
@@ -66,8 +67,8 @@ def _invalid(samples: list[Any]) -> list[str]:
 
 
 class _Starts:
-    """Collect the first words of valid responses, and count the invalid ones that start like them and turn into
-    garbage."""
+    """Collects the first words of valid responses, and counts invalid responses that start with these words and turn
+    into garbage."""
 
     def __init__(self) -> None:
         self.words: Counter[str] = Counter()

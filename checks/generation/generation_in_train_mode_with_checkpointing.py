@@ -6,7 +6,7 @@ from grpo_doctor.diagnosis.lab_results import of_lab
 from grpo_doctor.series import COLLAPSED, Column, baseline, each, latest, row, total, where
 
 _WARNING = "Caching is incompatible with gradient checkpointing"
-_PROOF = "the generation mode breaks the rollouts, not the optimisation"
+_PROOF = "the generation mode, not the optimisation, breaks the rollouts"
 
 
 @check(
@@ -55,23 +55,24 @@ def generation_in_train_mode_with_checkpointing(
     """Responses are generated in train mode with gradient checkpointing on, which drops the KV cache.
 
     ## What it sees
-    There are two proofs. (1) The log contains the warning of transformers that caching is incompatible with gradient
-    checkpointing and that `past_key_values` was dropped. In addition, the rollout of that step or of the next two is
-    collapsed (at least 90% invalid). (2) The records show that the model was in train mode with checkpointing on during
-    generation. In addition, the rollout engine's raw log-probabilities disagree with the trainer's (or were not
-    recorded). Without a proof, the check infers the cause with medium confidence from UPD001 (collapse follows
-    updates), UPD003 (recovery without an update) and UPD007 (collapse even after an update that changed no weight).
+    The check fires if the log contains the warning of transformers that gradient checkpointing drops `past_key_values`.
+    The rollout of the same step or of the next two steps must also be collapsed (at least 90% invalid). The check also
+    fires if the model was logged in train mode with checkpointing on during generation. This second proof requires that
+    the rollout engine's raw log-probabilities disagree with the trainer's, or are not recorded. Without either proof,
+    the check infers the cause from UPD001, UPD003 and UPD007, with medium confidence. The three checks report that
+    collapses follow updates, that rollouts recover without an update, and that an update without a weight change
+    preceded a collapse.
 
     ## Thresholds
-    - `agrees`: k3 KL of raw log-probabilities, nats per token, up to which rollout engine and trainer agree.
-    - `within`: rows after the warning in the log within which a collapsed rollout proves the cause.
+    - `agrees`: k3 KL between the raw log-probabilities of rollout engine and trainer, nats per token, up to which they
+      agree.
+    - `within`: number of rows, starting with that of the warning, within which a collapsed rollout proves the cause.
 
     ## Why it matters
     With `self.training and gradient_checkpointing`, transformers drops the cache inside every layer, but `generate`
-    still passes only the newest token. The first token is correct, and every later one is predicted from a single
+    still passes only the newest token. The first token is correct, and every later token is predicted from a single
     token. A trainer that calls `model.train()` for the update and does not call `eval()` before the next rollout
-    alternates between garbage and valid output. If generation never recovers, the policy adapts to the broken
-    generation.
+    alternates between garbage and valid output. If every rollout is broken, the policy adapts to the broken generation.
 
     ## Example
     ```text
@@ -90,13 +91,13 @@ def generation_in_train_mode_with_checkpointing(
     No finding.
 
     ## Known false alarms
-    The warning alone, which is harmless: newer versions of transformers also print it in the forward pass of training,
-    so the check requires a collapsed rollout. Rollouts by vLLM and SGLang are not affected. `generate(use_cache=False)`
-    is slow but correct.
+    The warning alone is harmless: newer versions of transformers also print the warning in the forward pass of
+    training. The check therefore requires a collapsed rollout. Rollouts by vLLM and SGLang are not affected.
+    `generate(use_cache=False)` is slow but correct.
 
     ## Remedy
     Before generation, call `eval()` and switch checkpointing off, and restore both afterwards. Alternatively, pass
-    `use_cache=False`. A larger K, a lower learning rate or different advantages have no effect here.
+    `use_cache=False`. A larger K, a lower learning rate or different advantages do not help.
 
     ## Sources
     huggingface/transformers#36051 and #21737, huggingface/trl#3683; beita6969/colab-grpo's log, lines 1840 and 1877 of
@@ -120,7 +121,8 @@ def generation_in_train_mode_with_checkpointing(
 
 
 def _cache_dropped(events: Any) -> float:
-    """Return the line of the warning that the cache was dropped; 0 if it has no line, NaN without a warning."""
+    """Return the line of the warning that the cache was dropped: 0 if the line is unknown, NaN if there is no
+    warning."""
     lines = [float(e.line or 0) for e in events or () if _WARNING in e.message]
     return max(lines, default=math.nan)
 
@@ -131,8 +133,8 @@ def generation_mode_from_alternation(UPD001: Finding, UPD003: Finding, UPD007: F
     weight."""
     return fires(
         True,
-        "Rollouts collapse after an update, even one that changed no weight, and recover without one. Generation "
-        "most likely runs in train mode with gradient checkpointing on.",
+        "Rollouts collapse after updates, even after an update that changed no weight, and recover without an "
+        "update. Generation most likely runs in train mode with gradient checkpointing on.",
         confidence="medium",
         updates=UPD001.evidence["updates"],
         collapses=UPD001.evidence["collapses"],

@@ -16,18 +16,19 @@ def probe_mode(
     limit: float = 0.9,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe samples twice from the same random state: once in the mode in which an update leaves the model, and once
-    in eval mode without checkpointing. The first mode is set by the trainer's own `step` if the adapter has one, or
-    else by `model.train()`, with the model's own setting of gradient checkpointing. A trainer that never leaves eval
-    mode samples correctly. The finding is therefore a warning if neither `step` nor `loss` shows that the trainer calls
+    The probe samples twice from the same random state: in the mode in which an update leaves the model, and in eval
+    mode without checkpointing. The first mode is set by the trainer's own `step` if the adapter has one, or else by
+    `model.train()`. The model's setting of gradient checkpointing is not changed. A trainer that never leaves eval mode
+    samples correctly. The severity is therefore warning if neither `step` nor `loss` shows that the trainer calls
     `train()`, and the model was not passed in train mode. The probe fires if fewer than 90% of the tokens are equal.
-    The probe certifies that generation does not depend on the mode, for prompts and lengths like its own. The probe
-    cannot detect a mode that another part of the trainer sets between `step` and `sample`, so `sample` must contain
-    everything that the trainer does around generation. Active dropout also triggers the finding, correctly: the text is
-    then not sampled from the policy. A sampler that is not reproducible with a fixed random seed is not judged.
+    The probe certifies that generation does not depend on the mode, for prompts and lengths like those of the probe.
+    The probe cannot detect a mode that another part of the trainer sets between `step` and `sample`. The adapter's
+    `sample` must therefore contain everything that the trainer does around generation. The probe also fires if dropout
+    is active, because the text is then not sampled from the policy. A sampler that is not reproducible with a fixed
+    random seed is not judged.
 
     ## Thresholds of the probe
-    - `limit`: share of equal tokens, 0 to 1, below which generation depends on the mode.
+    - `limit`: share of equal tokens, 0 to 1, below which generation counts as depending on the mode.
     """
     craft = probes.crafted_inputs
     inner = probes.intercept.language_model(model)
@@ -57,13 +58,13 @@ def probe_mode(
         raise probes.Unjudged("the sampler is not reproducible: the same random state gives different tokens")
     first = float((as_is[:, ids.shape[1]] == wanted[:, ids.shape[1]]).float().mean())
     dropout = share < limit and _of_dropout(sample, [model, *copies], ids, real) >= limit
-    mode = "In the mode left by an update" if shown else "If an update leaves the model in train mode"
+    mode = "In the mode after an update" if shown else "If an update leaves the model in train mode"
     return fires(
         share < limit,
         f"{mode}, responses are sampled with dropout on; call eval() before the rollout."
         if dropout
-        else f"{mode}, generation matches that in eval mode on only {{share:.0%}} of the tokens ({{first:.0%}} of the "
-        "first tokens).",
+        else f"{mode}, generation agrees with generation in eval mode on only {{share:.0%}} of the tokens "
+        f"({{first:.0%}} of the first tokens).",
         warning=not shown,
         share=share,
         first=first,

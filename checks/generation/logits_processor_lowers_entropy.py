@@ -11,14 +11,14 @@ def logits_processor_lowers_entropy(
 
     ## What it sees
     The probe measures the entropy of the next token after each of the adapter's prompts, without processors and with
-    each processor alone. It reports a processor that lowers the mean entropy by more than 0.1 nats and by more than a
-    fifth.
+    each processor alone. The probe fires if a processor lowers the mean entropy by more than 0.1 nats and by more than
+    a fifth.
 
     ## Thresholds
-    - `loss`: nats by which a single processor may lower the entropy of the next token.
+    - `loss`: decrease of the entropy of the next token by a single processor, nats, above which the probe fires.
 
     ## Why it matters
-    The policy is not the cause: the processor makes the responses alike, and the loss does not account for it.
+    The processor, not the policy, makes the responses alike, and the loss does not account for the processor.
 
     ## Example
     ```python

@@ -22,18 +22,17 @@ def rollouts_aborted(
     """Many rollouts are aborted and return no response.
 
     ## What it sees
-    Over the last 5 rows, the check averages the share of aborted rollouts. Above 5%, the severity is **warning**. Above
-    50%, the severity is **error**, and the finding is an outcome. A single row of 30 or more rollouts is judged on its
-    own.
+    Over the last 5 rows, the check averages the share of aborted rollouts. Severity is **warning** if the share is
+    above 5%, and **error** if it is above 50%. A single row is sufficient if it has 30 or more rollouts.
 
     ## Thresholds
-    - `lost`: share of aborted rollouts, 0 to 1, for a warning; with eight responses per prompt, 5% affect every third
-      group.
-    - `mostly`: share of aborted rollouts, 0 to 1, above which the batch is mostly empty.
+    - `lost`: share of aborted rollouts, 0 to 1, above which the severity is warning; with eight responses per prompt,
+      5% affect every third group.
+    - `mostly`: share of aborted rollouts, 0 to 1, above which the severity is error, because the batch is mostly empty.
 
     ## Why it matters
-    An aborted rollout has no tokens to train on. Its reward of 0 lowers the mean of its group, so the other responses
-    get an undeserved positive advantage.
+    An aborted rollout has no tokens to train on. The aborted rollout's reward of 0 lowers the mean of the group, so the
+    other responses get an undeserved positive advantage.
 
     ## Example
     ```text

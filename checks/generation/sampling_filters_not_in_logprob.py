@@ -36,18 +36,19 @@ def sampling_filters_not_in_logprob(
     """Sampling uses filters that the loss does not apply.
 
     ## What it sees
-    The rollout engine's raw logits agree with the trainer's (k3 KL below 1e-4), but the engine's final scores do not.
-    On 3 of 5 rows, a k3 KL above 1e-3 is a warning, and one above 1e-2 is an error. Raw logits and scores differ only
-    by the temperature and by processors: top-p, top-k, min-p, penalties, a minimum length, or a clip.
+    The check fires if the rollout engine's raw logits agree with the trainer's (k3 KL up to 1e-4), but the engine's
+    final scores do not. On 3 of 5 rows, a k3 KL of the scores above 1e-3 is a warning, and a k3 KL above 1e-2 is an
+    error. Raw logits and final scores differ only by the temperature and by processors: top-p, top-k, min-p, penalties,
+    a minimum length, or a clip.
 
     ## Thresholds
-    - `differ`: k3 KL of the final scores, nats per token, for a warning.
-    - `bad`: k3 KL of the final scores, nats per token, for an error.
-    - `agree`: k3 KL of the raw logits, nats per token, up to which they agree.
+    - `differ`: k3 KL of the final scores, nats per token, above which the severity is warning.
+    - `bad`: k3 KL of the final scores, nats per token, above which the severity is error.
+    - `agree`: k3 KL of the raw logits, nats per token, up to which the raw logits agree.
 
     ## Why it matters
-    The loss uses log-probabilities of a distribution that differs from the sampling distribution. A token that a mask
-    forces has a log-probability near -15 under the policy, and such tokens dominate the gradient.
+    The loss uses log-probabilities of a distribution that differs from the sampling distribution. Tokens that a mask
+    forces have a log-probability near -15 under the policy and dominate the gradient.
 
     ## Example
     ```text
@@ -64,12 +65,12 @@ def sampling_filters_not_in_logprob(
     No finding.
 
     ## Known false alarms
-    In tests, a small penalty alone did not lower the score (0.65 and 0.62, against 0.63 without it). The finding is
-    therefore a note unless it explains another finding. A top-p of 0.99, which gives a k3 KL of about 1e-3.
+    In tests, a small penalty alone did not lower the score (0.65 and 0.62 with the penalty, 0.63 without). The finding
+    is therefore a note unless it explains another finding. A top-p of 0.99, which gives a k3 KL of about 1e-3.
 
     ## Remedy
     Use neutral sampling parameters and the same temperature in sampling and loss, or use the processed
-    log-probabilities.
+    log-probabilities in the loss.
 
     ## Sources
     Faults `penalty-over-prompt` and `double-temperature` of the engine; TRL documentation (temperature in the

@@ -20,34 +20,37 @@ def probe_seams(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe certifies that, at the sampler's current settings, the loss accounts for everything that shapes the
-    samples. It does not identify the filter: to find it, switch off temperature, top-p, top-k, penalties,
-    min_new_tokens and clipping one by one. Filters without an effect on the probe's prompts pass. For a sampling loop
-    without log-probabilities, it certifies the temperature, and that no filter excludes more than 1% of the
-    probability. A larger excluded probability is at most a warning, because the loss may exclude the same tokens.
+    samples. The probe does not identify the filter: to find the filter, switch off temperature, top-p, top-k,
+    penalties, min_new_tokens and clipping one by one. Filters without an effect on the probe's prompts pass. For a
+    sampling loop without log-probabilities, the probe certifies the temperature, and that no filter excludes more than
+    1% of the probability. A larger excluded probability is then at most a warning, because the loss may exclude the
+    same tokens.
 
     ## What the probe does
-    The probe draws one sample in eval mode. It compares the log-probabilities under which the sampler drew its tokens,
-    after every processor, with those of the loss for the same tokens. If the loss is a single function, its
+    The probe draws one sample in eval mode. The probe compares the log-probabilities under which the sampler drew its
+    tokens, after every processor, with those of the loss for the same tokens. If the loss is a single function, its
     log-probabilities come from its logits, and its temperature from its gradient. A k3 KL above 1e-3 nats per token
-    (1e-2 in half precision) is a warning, and one above 0.1 is an error. At any precision, the severity is warning if
-    the sampler (top-p, top-k, min-p) excludes more than 1% of the probability on average, and error at 10%. A filter
-    that excludes a share m raises the log-probability of every remaining token by -log(1 - m) nats: 0.105 at 10%, as
-    with a top_p of 0.9. The ratio is then off by this amount before any update, which is half of the distance to PPO's
-    clip bound at 1 - 0.2. The default `top_k=50` of transformers is at most a warning, because it excludes far more
-    probability on a small random model than on a trained one. A custom sampling loop gets logits for 64 words. The loop
-    must draw all of them, at the temperature that the gradient of the loss shows. The probe reads the distribution from
-    the arguments of `torch.multinomial`, or counts draws. A `ScriptedSampler` samples from the model with the
-    parameters that the engine is given. Responses that contain the padding id are skipped: a random model may draw it,
-    and a loss that detects padding by id masks it.
+    (1e-2 in half precision) is a warning, and a k3 KL above 0.1 is an error. At any precision, severity is warning if
+    the sampler's filters exclude more than 1% of the probability on average, and error at 10%. A filter that excludes a
+    share m raises every remaining log-probability by -log(1 - m) nats (0.105 at 10%, as with a top_p of 0.9). At 10%,
+    the ratio is off by half of the distance to PPO's clip bound at 1 - 0.2 before any update. The default `top_k=50` of
+    transformers is at most a warning, because it excludes far more probability on a random model than on a trained
+    model. The probe gives a custom sampling loop logits for 64 words. The loop must draw all 64 words, at the
+    temperature that the gradient of the loss shows. The probe reads the distribution from the arguments of
+    `torch.multinomial`, or counts draws. A `ScriptedSampler` samples from the model with the parameters that the engine
+    receives. Responses that contain the padding id are skipped: a random model may draw this id, and a loss that
+    detects padding by id masks it.
 
     ## Thresholds of the probe
-    - `limit`: k3 KL, nats per token, above which the loss does not account for the sampling.
-    - `low_precision`: the same limit if a module computes in half precision.
-    - `severe`: k3 KL, nats per token, above which the severity is error. At 0.1, scores are about 0.45 nats apart (k3
-      is near d² / 2).
-    - `shut`: probability, averaged over the steps, of tokens that the sampler excludes and the loss includes, for a
-      warning.
-    - `filtered`: the same probability, for an error.
+    - `limit`: k3 KL between sampler and loss, nats per token, above which the severity is warning.
+    - `low_precision`: k3 KL between sampler and loss, nats per token, above which the severity is warning if a module
+      computes in half precision.
+    - `severe`: k3 KL, nats per token, above which the severity is error. At 0.1, scores differ by about 0.45 nats (k3
+      is near d² / 2 for a difference d).
+    - `shut`: probability of tokens that the sampler excludes and the loss includes, averaged over the steps, above
+      which the severity is warning.
+    - `filtered`: probability of tokens that the sampler excludes and the loss includes, at or above which the severity
+      is error.
     """
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)] * 2
@@ -84,7 +87,7 @@ def _likelier(own: Any, theirs: Any, exact: bool) -> bool:
 
 
 def _without_padding(tokens: Any, width: int, tokenizer: Any, model: Any) -> tuple[list[int], list[list[int]]]:
-    """Return rows and responses without the padding id; all of them if each contains it."""
+    """Return the rows and responses without the padding id, or all rows and responses if each response contains it."""
     ends = probes.sampling.end_ids(tokenizer, model)
     said = probes.sampling.finished(tokens, width, ends)
     pad = {probes.crafted_inputs.special_ids(tokenizer).pad} - ends
@@ -93,8 +96,8 @@ def _without_padding(tokens: Any, width: int, tokenizer: Any, model: Any) -> tup
 
 
 def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, shut: float) -> Fires:
-    """Judge a sampling loop without log-probabilities: the tokens that it never draws from scripted logits, and its
-    temperature compared with that of the loss."""
+    """Judge a sampling loop without log-probabilities by the tokens that it never draws from scripted logits, and by
+    its temperature compared with that of the loss."""
     drawn = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, 1.0).value
     if not 0.05 < drawn < 20:
         raise probes.Unjudged("the sampler does not sample from its logits; see GEN007")
@@ -105,7 +108,7 @@ def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, 
         off or mass > shut,
         "The sampler uses a temperature of {drawn:.2g}, but the loss uses {scored:.2g}."
         if off
-        else "The sampler never draws tokens that hold {mass:.1%} of the probability, but the loss includes them.",
+        else "The sampler never draws tokens with {mass:.1%} of the probability, but the loss includes these tokens.",
         warning=True,
         error=off,
         drawn=drawn,
@@ -115,14 +118,14 @@ def _of_loop(sample: Any, logprobs: Any, model: Any, tokenizer: Any, rows: Any, 
 
 
 def _joined(table: Any, responses: list[list[int]]) -> Any:
-    """The values of a table (N, R) at the tokens of each response, concatenated."""
+    """Return the values of a table (N, R) at the tokens of each response, concatenated."""
     import torch
 
     return torch.cat([table[n, : len(r)] for n, r in enumerate(responses)])
 
 
 def _of_loss(logprobs: Any, tokens: Any, real: Any, rows: Any, responses: list[list[int]]) -> Any:
-    """The log-probabilities that the loss gives to the responses in these tokens (N, P + R), concatenated."""
+    """Return the log-probabilities that the loss assigns to the responses in these tokens (N, P + R), concatenated."""
     import torch
 
     if probes.from_loss.derived(logprobs):

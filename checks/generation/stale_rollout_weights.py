@@ -31,20 +31,22 @@ def stale_rollout_weights(
 
     ## What it sees
     The check uses the k3 estimate of the KL between trainer and rollout engine (from raw logits, or else from final
-    scores). On the first row, before any update, the estimate is below 2e-3, which bf16 rounding explains. Now the
-    estimate is above 1e-2, and its median over 5 rows has tripled within 10 rows or is above 15 times the first limit.
-    Growth of more than 1 nat in one step, or at a learning rate of 0, is not stale weights. Rows generated in train
-    mode with checkpointing are skipped (GEN001). The check fires on 3 of 5 rows.
+    scores). The check fires if the estimate is above 1e-2 but was below 2e-3 on the first row, before any update.
+    Rounding in bf16 explains an estimate below 2e-3. In addition, the median of the estimate over 5 rows must have
+    tripled within 10 rows or be above 15 times the first limit (3e-2). Stale weights do not explain growth of more than
+    1 nat in one step, or growth at a learning rate of 0. Rows generated in train mode with checkpointing are skipped
+    (GEN001). The check fires on 3 of 5 rows.
 
     ## Thresholds
-    - `equal`: k3 KL, nats per token, below which the first row shows equal weights.
-    - `bad`: k3 KL, nats per token, above which the weights differ.
-    - `times`: factor by which the k3 KL must have grown.
-    - `rows`: rows within which the k3 KL must have grown.
+    - `equal`: k3 KL on the first row, nats per token, below which rollout engine and trainer started with equal
+      weights.
+    - `bad`: k3 KL, nats per token, above which the weights count as different.
+    - `times`: ratio of the k3 KL to its value `rows` rows ago above which the k3 KL counts as growing.
+    - `rows`: number of rows within which the k3 KL must have grown.
 
     ## Why it matters
     Samples from an old policy are scored as if the current policy had drawn them. The policy drifts away from its
-    samples: the reward stays flat while KL and gradient norm grow.
+    samples, so the reward stays flat while KL and gradient norm grow.
 
     ## Example
     ```text
@@ -59,7 +61,7 @@ def stale_rollout_weights(
     No finding.
 
     ## Known false alarms
-    Asynchronous training with a declared lag, which shows a constant mismatch. Quantised engines, which already
+    Asynchronous training with a constant lag has a constant mismatch, not a growing mismatch. Quantised engines already
     disagree on the first row and are not judged.
 
     ## Remedy

@@ -20,16 +20,15 @@ def probe_seams(
     reference: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe changes every trainable weight, calls the adapter's `sync` if there is one, and samples again from the
-    same random state. If every token is the same, the sampler does not use the weights that the trainer updates. The
-    probe certifies that the sampler uses the updated weights, including LoRA weights. It does not certify how soon the
-    sampler uses them: an engine that is refreshed every tenth step passes if `sync` refreshes it. Without `sync`, the
-    trainer's own `step` is used. If a copy of the model generates and neither is provided, nothing is judged.
+    The probe certifies that the sampler uses the updated weights, including LoRA weights. The probe does not certify
+    how soon the sampler receives updated weights: an engine that is refreshed every tenth step passes if `sync`
+    refreshes it. If a copy of the model generates and the adapter provides neither `sync` nor `step`, the probe is
+    skipped.
 
     ## What the probe does
-    The probe changes every trainable weight, calls the adapter's `sync` if there is one, else its own `step`, and runs
-    the sampler again from the same random state. If the sampler draws exactly the same tokens, it uses different
-    weights.
+    The probe changes every trainable weight, calls the adapter's `sync` (or else its `step`), and runs the sampler
+    again from the same random state. If the sampler draws exactly the same tokens, it does not use the weights that the
+    trainer updates.
     """
     craft = probes.crafted_inputs
     pairs = craft.rendered(render, prompts)
@@ -73,14 +72,15 @@ def _weights(copy: Any) -> dict[str, Any]:
 
 
 def _stale(model: Any, copies: Any) -> tuple[list[str], int]:
-    """Count the trainable weights that the sampler's copies still hold unchanged, and how many they hold."""
+    """Return the names of trainable weights that are unchanged in the sampler's copies, and the number of trainable
+    weights in the copies."""
     trained = dict(probes.loss_trials.trainable(probes.intercept.language_model(model)))
     pairs = [(n, p, before[n]) for c, before in copies for n, p in c.named_parameters() if n in trained]
     return [name for name, now, before in pairs if now.equal(before)], len(pairs)
 
 
 def _moved(model: Any, ids: Any, real: Any) -> bool:
-    """Change every trainable weight until a next token differs; an adapter of a trained model needs more."""
+    """Change every trainable weight until a next token differs; an adapter of a trained model needs larger changes."""
     import torch
 
     def likeliest() -> Any:

@@ -12,15 +12,17 @@ def temperature_applied_twice(
     ## What it sees
     A scripted model gives six tokens logits whose spacing is half of a declared temperature. About 2,000 draws show the
     effective temperature of the sampler. The probe fires if the effective temperature is within 12% of the square of
-    the declared one, and not of the declared one itself.
+    the declared temperature, but not within 12% of the declared temperature.
 
     ## Thresholds
-    - `slack`: tolerated relative error of the measured temperature.
+    - `slack`: relative error up to which the measured temperature counts as equal to the declared temperature or to its
+      square.
 
     ## Why it matters
-    With a setting of 1.5, the sampler uses 2.25 and answers become incoherent. With 0.5, it uses 0.25 and the responses
-    of a group become identical. The setting reported in logs and papers is wrong. The log-probabilities of the loss,
-    which apply the temperature once, no longer match the samples.
+    With a setting of 1.5, the sampler uses 2.25, and answers become incoherent. With a setting of 0.5, the sampler uses
+    0.25, and the responses of a group become identical. If the temperature is applied twice, the temperature reported
+    in logs and papers is wrong. The log-probabilities of the loss, which apply the temperature once, no longer match
+    the samples.
 
     ## Example
     ```python
@@ -51,11 +53,12 @@ def temperature_applied_twice(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the sampler's temperature within 12%. It does not certify that the loss uses the same
-    temperature (GEN004), and it cannot judge a declared temperature of 1, which equals its square.
+    The probe certifies the sampler's temperature within 12%. The probe does not certify that the loss uses the same
+    temperature (GEN004). A declared temperature of 1 is not judged, because it equals its square.
 
     ## Known false alarms
-    Repetition penalties, which reduce the differences between the scripted tokens; switch them off for the measurement.
+    Repetition penalties, which reduce the differences between the scripted tokens; switch off these penalties for the
+    measurement.
 
     ## Remedy
     Apply the temperature in one place only.
@@ -67,7 +70,7 @@ def temperature_applied_twice(
     if not isinstance(declared, int | float) or declared <= 0:
         raise probes.NotApplicable("needs settings['temperature']")
     if abs(declared - 1) < 0.1:
-        raise probes.NotApplicable("the declared temperature is 1: applied twice it is still 1")
+        raise probes.NotApplicable("the declared temperature is 1, which equals its square")
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
     measured = probes.sampling_filters.measured_temperature(sample, model, tokenizer, rows, declared).value

@@ -10,15 +10,15 @@ def temperature_without_effect(
     """The declared temperature does not reach the sampler.
 
     ## What it sees
-    The probe measures the effective temperature on a scripted model, as for GEN006. It fires for a sampler that is
-    greedy, or whose temperature differs from the declared one by more than the error of the measurement. GEN006 reports
-    a sampler that uses the square of the declared temperature.
+    The probe measures the effective temperature on a scripted model, as for GEN006. The probe fires if the sampler is
+    greedy, or if its temperature differs from the declared temperature by more than the error of the measurement.
+    GEN006 reports a sampler that uses the square of the declared temperature.
 
     ## Thresholds
-    - `slack`: tolerated relative difference from the declared temperature.
+    - `slack`: relative difference between the measured and the declared temperature above which the probe fires.
 
     ## Why it matters
-    A group of greedy samples contains the same answer K times: rewards do not differ, and nothing is learned.
+    With greedy sampling, a group contains the same answer K times, so rewards do not differ, and nothing is learned.
     Experiments with a setting that has no effect only measure noise.
 
     ## Example
@@ -51,7 +51,7 @@ def temperature_without_effect(
     settings (top-p, penalties) together.
 
     ## Known false alarms
-    A schedule that is currently at temperature 1 while `settings` declare its final value.
+    A temperature schedule that is currently at 1 while `settings` declares its final value.
 
     ## Remedy
     Pass the temperature to the sampling call, together with `do_sample=True`.

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, fmax, recent_mean, total, where
+from grpo_doctor.series import Column, Trend, baseline, began, fmax, recent_mean, total, where
 
 
 @check(
@@ -17,8 +17,7 @@ def tool_calls_fail(
     tool_failure_rate: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     tool_calls_per_response: Column = None,
     *,
     most: float = 0.5,
@@ -29,17 +28,18 @@ def tool_calls_fail(
     """Most tool calls fail, so the policy learns from responses without tool results.
 
     ## What it sees
-    The share of failed calls over the last 5 rows is above 50%. In addition, the share over the whole run is above 50%,
-    or the recent share is 50 points above that of the first rows. Severity is info on the first row and **warning**
-    starting at the second. Above 90% it is an outcome. Severity is **error** starting at row 10 if the reward is
-    recorded and has not gained. Below 90%, the severity is info in a run whose reward has gained. Rows without tool
-    calls are skipped.
+    The check fires if the share of failed calls over the last 5 rows is above 50%. In addition, the share over the
+    whole run must be above 50%, or the share must have risen by 50 points since the first rows. Severity is info on the
+    first row and **warning** starting at the second. If the share is above 90%, the severity is **error** starting at
+    row 10, provided that the reward is recorded and has not gained. Up to 90%, the severity stays info in a run whose
+    reward has gained. Rows without tool calls are skipped.
 
     ## Thresholds
-    - `most`: share of failed calls, 0 to 1, above which more fail than succeed.
-    - `nearly_all`: share of failed calls, 0 to 1, above which the tools are practically unavailable.
-    - `risen`: rise of the share since the first rows, which indicates a tool that broke during the run.
-    - `rows`: rows before which the severity is at most warning.
+    - `most`: share of failed calls, 0 to 1, above which the check fires.
+    - `nearly_all`: share of failed calls, 0 to 1, above which the tools count as unavailable.
+    - `risen`: rise of the share of failed calls since the first rows at or above which a tool counts as broken during
+      the run.
+    - `rows`: number of rows below which the severity is at most warning.
 
     ## Why it matters
     A failed call costs tokens and a turn without any benefit. If the tool causes the failures, better calls get no
@@ -57,7 +57,7 @@ def tool_calls_fail(
     No finding.
 
     ## Known false alarms
-    Hard tasks with tools that count a wrong program as a failed call. A policy that has just started to call tools.
+    Hard tasks whose tools count a failing program as a failed call. A policy that has just started to call tools.
 
     ## Remedy
     Count the failures by message. Run one known-good call before the first rollout, and abort if it fails.
@@ -73,7 +73,7 @@ def tool_calls_fail(
     broke = lately - baseline(share) >= risen
     often = (lately > most) & ((so_far > most) | broke)
     always = (lately > nearly_all) & ((so_far > nearly_all) | broke)
-    learns = reward_gained & ~reward_fallen
+    learns = reward_trend.gained & ~reward_trend.fallen
     return fires(
         often & (n > 1) & (always | ~learns),
         "{lately:.0%} of recent tool calls fail ({so_far:.0%} over the run).",

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, began, best, known_median
+from grpo_doctor.series import Column, Trend, began, best, known_median
 
 
 @check(
@@ -7,13 +7,12 @@ from grpo_doctor.series import Column, began, best, known_median
     severity="warning",
     confidence="medium",
     explains=("REW009", "REW015", "DIV008"),
-    invalidates=("checkpoints saved since step {onset}, where tool use matters",),
+    invalidates=("checkpoints saved since step {onset}, if the task needs the tools",),
 )
 def tool_use_dies(
     tool_calls_per_response: Column,
     step: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     eval_fallen: Column = None,
     *,
     rows: int = 3,
@@ -23,16 +22,17 @@ def tool_use_dies(
     """The policy has stopped calling its tools.
 
     ## What it sees
-    The check fires if the tool calls per response (median of 3 rows that record them) are at most 10% of the highest
-    such median, which must be 0.5 or more. Severity is **error** if the reward or the held-out score has fallen,
-    **info** if the reward has gained and neither has fallen, and warning otherwise. The onset is the step since which
-    the calls have been below half of the highest median.
+    The check fires if the tool calls per response (median of 3 rows) are at most 10% of their highest median. The
+    highest median must be 0.5 or more. Severity is **warning**, **error** if the reward or the held-out score has
+    fallen, or **info** if the reward has gained and neither score has fallen. The onset is the step since which the
+    calls have been below half of the highest median.
 
     ## Thresholds
-    - `rows`: rows over which the median is computed; calls are often counted only at evaluations, which are few.
-    - `used`: calls per response at or above which the policy counts as using the tool; with fewer calls, small batches
-      may contain none by chance.
-    - `left`: share of the highest median, 0 to 1, up to which the calls count as stopped.
+    - `rows`: number of rows with recorded calls over which the median is computed; many trainers count calls only at
+      evaluations.
+    - `used`: calls per response (median) at or above which the policy counts as using the tool. With fewer calls, a
+      small batch may contain no calls by chance.
+    - `left`: ratio of the median to the highest median up to which calls count as stopped.
 
     ## Why it matters
     An agent that no longer searches or computes gives answers from memory. The training reward may even rise, on
@@ -53,8 +53,8 @@ def tool_use_dies(
     A curriculum whose prompts become easier. Training with an explicit cost per call.
 
     ## Remedy
-    Roll back to a checkpoint from before the fall in calls. Read the responses that replaced them. Check the failure
-    rate of the calls and whether the tool's output is masked out of the loss.
+    Roll back to a checkpoint from before the fall in calls. Read the responses without calls. Check the failure rate of
+    the calls, and check that the tool's output is masked out of the loss.
 
     ## Sources
     TiandaSun/KG_GRPO, results/task11_goodhart_data.json: 5 calls per response up to step 800, 0.07 at step 1000.
@@ -62,9 +62,9 @@ def tool_use_dies(
     now = known_median(tool_calls_per_response, rows)
     most = best(now)
     gone = (most >= used) & (now <= left * most)
-    worse = reward_fallen | eval_fallen
+    worse = reward_trend.fallen | eval_fallen
     return fires(
-        gone & (worse | ~reward_gained),
+        gone & (worse | ~reward_trend.gained),
         "The policy has stopped calling its tools: calls per response fell from a maximum of {most:.2g} to {now:.2g}.",
         info=gone,
         error=gone & worse,

@@ -11,7 +11,7 @@ _OTHER_INPUT = "Rollout engine and trainer disagree before the first update: the
     severity="critical",
     confidence="medium",
     explains=("RAT004", "RAT005", "KL001", "KL006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001"),
-    withholds={"lower-learning-rate": "the update uses different tokens than those sampled"},
+    withholds={"lower-learning-rate": "the tokens in the update differ from the sampled tokens"},
     invalidates=("rewards and updates since step {onset}: they belong to different text than the policy generated",),
 )
 def trained_text_not_sampled_text(
@@ -29,22 +29,23 @@ def trained_text_not_sampled_text(
     """The scored or trained text is not the text that the policy sampled.
 
     ## What it sees
-    There are two conditions. (1) The share of valid responses as scored differs by more than 0.02 from the share
-    recomputed from the sampled ids, while at most 5% of the texts contain template tokens (otherwise PAD001 explains
-    the difference). (2) The rollout engine's raw logits differ from the trainer's by more than 1e-2 nats per token on
-    the first row. For (2), no update has happened, so the weights are equal. The rollout must not have run in train
-    mode with checkpointing. The two forward passes therefore used different tokens, positions or masks. The check fires
-    on 3 of 5 rows.
+    The check fires if the scored share of valid responses differs by more than 0.02 from the share recomputed from the
+    sampled ids. At most 5% of the texts may contain template tokens, because otherwise PAD001 explains the difference.
+    The check also fires if the rollout engine's raw logits differ from the trainer's by more than 1e-2 nats per token
+    since the first row. Before the first update, the weights are equal, so the two forward passes used different
+    tokens, positions or masks. The check requires one of the two conditions on 3 of 5 rows. Rollouts in train mode with
+    checkpointing are excluded.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
       fires.
     - `header`: share of responses with template tokens, 0 to 1, up to which PAD001 does not explain the difference.
-    - `bad`: k3 KL on the first row, nats per token, above which different text is trained.
+    - `bad`: k3 KL on the first row, nats per token, above which rollout engine and trainer count as using different
+      inputs.
 
     ## Why it matters
-    The advantage of one text is applied to the tokens of another. The run learns a little from matching tokens, and the
-    policy drifts on the others. The KL to the reference is large from the start.
+    The advantage of one text is applied to the tokens of another text. The run learns a little from matching tokens,
+    and the policy drifts on the other tokens. The KL to the reference is large from the start.
 
     ## Example
     ```text

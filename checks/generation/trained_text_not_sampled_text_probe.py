@@ -22,15 +22,15 @@ from grpo_doctor import Fires, fires, probe, probes
 )
 def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe certifies that ids stay unchanged once they are passed to the batch. It cannot detect an earlier
-    replacement: PAD001 finds rollouts that return different responses from those sampled. TOK005 covers ids that change
-    because they are decoded and encoded again.
+    The probe certifies that ids stay unchanged after they are passed to the batch. The probe cannot detect an earlier
+    replacement: PAD001 covers rollouts that return responses other than the sampled ones. TOK005 covers ids that change
+    when they are decoded and encoded again.
 
     ## What the probe does
-    The probe passes canary responses through the trainer's batch (or through its loss, on an observed model). They have
-    1 to 6 ids that survive decoding and encoding, with and without EOS. The last tokens of each row must be the
-    response. If a custom sampling loop builds the batch, the probe ends each response with EOS to stop the loop. This
-    EOS counts as sampled.
+    The probe passes canary responses through the trainer's batch (or through its loss, on an observed model). Canary
+    responses have 1 to 6 ids that do not change when decoded and encoded again, with or without EOS. The last tokens of
+    each row must be the response. If a custom sampling loop builds the batch, the probe ends each response with EOS to
+    stop the loop. The added EOS counts as sampled.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -65,7 +65,7 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
                 dropped += not whole and response[-1] == eos and bool(ends)
     return fires(
         changed > 0,
-        "{changed} of {rows} responses reach the loss with ids that differ from the sampled ones ({dropped} lost only "
+        "{changed} of {rows} responses reach the loss with ids that differ from the sampled ids ({dropped} lost only "
         "EOS; {added} were truncated and got an EOS).",
         changed=changed,
         rows=rows,

@@ -1,5 +1,3 @@
-"""gradient/clip_without_effect.py"""
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -7,7 +5,7 @@ from typing import Any
 from grpo_doctor import Fires, fires, probe, probes
 
 LOUD = 1e4
-"""Factor on the advantages that raises the gradient above any limit in use."""
+"""Factor that scales the advantages, so that the gradient norm exceeds any limit in use."""
 
 
 @probe("GRD007", kind="defect", severity="error", explains=("GRD002",))
@@ -30,12 +28,12 @@ def clip_without_effect(
     to `torch.nn.utils.clip_grad_norm_`. A separate critic is not judged.
 
     ## Thresholds
-    - `slack`: share by which the norm may exceed the limit.
+    - `slack`: excess of the norm over the limit, as a share of the limit, above which the probe fires.
 
     ## Why it matters
-    Clipping protects the run from the rare batch whose gradient norm is a hundred times too large. If clipping is
-    applied to a copy of the parameters, to another model, before the backward pass or after the step, the bug stays
-    hidden until that batch.
+    Clipping protects the run from the rare batch whose gradient norm is a hundred times too large. Clipping may be
+    applied to a copy of the parameters, to another model, before the backward pass or after the step. A bug in the
+    clipping stays hidden until a batch with a large gradient norm occurs.
 
     ## Example
     ```python
@@ -70,7 +68,7 @@ def clip_without_effect(
 
     ## What this certifies, and what it does not
     The probe certifies that the norm of the gradient is bounded when the optimizer reads it, for one process and one
-    optimizer. It does not certify that the limit is sensible (GRD004), and does not cover clipping by value.
+    optimizer. The probe does not certify that the limit is sensible (GRD004), and does not cover clipping by value.
 
     ## Known false alarms
     Trainers that clip each parameter group to the limit separately.
@@ -101,7 +99,7 @@ def clip_without_effect(
     declared = (settings or {}).get("max_grad_norm")
     bound = declared if isinstance(declared, int | float) and declared > 0 else min(bounds, default=None)
     if bound is None:
-        raise probes.NotApplicable("neither settings['max_grad_norm'] nor a call of clip_grad_norm_ gives a bound")
+        raise probes.NotApplicable("neither settings['max_grad_norm'] nor a call to clip_grad_norm_ gives a bound")
     norm = max(norms, default=0.0)
     if norm < bound / 2:
         raise probes.Unjudged("the gradient stayed below the limit")

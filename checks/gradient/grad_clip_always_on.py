@@ -13,16 +13,17 @@ def grad_clip_always_on(
     """Almost every gradient is clipped, so the clipping limit sets the step size.
 
     ## What it sees
-    The gradient norm before clipping is above the declared limit on more than 90% of the last 20 rows.
+    The check fires if the gradient norm before clipping is above the declared limit on more than 90% of the last 20
+    rows.
 
     ## Thresholds
     - `rows`: rows over which clipped gradients are counted.
     - `clipped_share`: share of clipped gradients, 0 to 1, above which the check fires.
 
     ## Why it matters
-    Every update then has the same gradient norm, and differences between hard and easy batches are lost. With Adam, the
-    scale cancels anyway, so a different loss scale has no effect. Clipping of almost every gradient is not a defect in
-    itself.
+    If almost every gradient is clipped, every update has the same gradient norm, and differences between hard and easy
+    batches are lost. With Adam, the scale of the gradient cancels anyway. Clipping of almost every gradient is not a
+    defect in itself.
 
     ## Example
     ```text
@@ -39,11 +40,11 @@ def grad_clip_always_on(
     No finding.
 
     ## Known false alarms
-    Logs that print the norm after clipping, which never exceeds the limit, so they are never reported.
+    No false alarm is known. The check stays silent on logs of the norm after clipping, which never exceeds the limit.
 
     ## Remedy
-    No change is needed, or raise the limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`. Do not tune the
-    learning rate to the gradient norm.
+    No change is needed. To clip fewer gradients, raise the limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`.
+    Do not tune the learning rate to the gradient norm.
 
     ## Sources
     Derived; TRL and verl log the norm before clipping.

@@ -40,32 +40,33 @@ def grad_norm_spike(
     """The gradient norm spikes far above recent values.
 
     ## What it sees
-    A spike is a norm (before clipping) that exceeds three values. These are five times the largest norm of the 20 rows
-    before it, their median plus 8 median absolute deviations, and the clipping limit (the declared one, or else 1.0,
-    the default of the trainers). A step that is not clipped is normal. An infinite norm counts as well. A spike alone
-    is a warning, or info while the reward has gained. Severity is error if a second infinite norm follows within 100
-    rows, or if the reward falls (by five standard errors and 30% of its range) within five rows of a spike. The first
-    20 rows are not judged for spikes. A norm may also be huge throughout. A median over 10 rows above 20 is a warning,
-    and so is a norm above a million on every row of at least two. While the reward has gained, the severity of a huge
-    norm is info. Severity is not info if the median is five times that of the first 20 rows, because the scale of a
-    loss does not grow.
+    A spike is a norm (before clipping) above five times the largest norm of the previous 20 rows. The norm must also
+    exceed the median of the previous 20 rows plus 8 median absolute deviations. Finally, the norm must exceed the
+    clipping limit (1.0, the default of the trainers, if no limit is declared). An infinite norm is also a spike. A
+    spike alone is a warning, or info while the reward has gained. Severity is error if a second infinite norm follows
+    within 100 rows. A fall in reward (by five standard errors and 30% of its range) within five rows of a spike is also
+    an error. The first 20 rows are not judged for spikes. Without spikes, the check fires if the median norm over 10
+    rows is above 20. The check also fires if every norm of two or more rows is above a million. While the reward has
+    gained, the severity of a huge norm is info. Severity is always warning if the median is more than five times that
+    of the first 20 rows. The scale of a loss cannot explain such growth.
 
     ## Thresholds
-    - `rows`: previous rows that a spike is compared with.
-    - `mads`: median absolute deviations by which a spike must exceed the median of those rows.
-    - `times`: factor of a spike over the largest previous norm, and of the current level over that of the first rows.
-    - `again_within_rows`: rows within which a second infinite norm is an error.
-    - `after`: rows after a spike within which a fall in reward is attributed to it.
-    - `huge`: gradient norm above which the level is too high, even without spikes.
-    - `level_rows`: rows over which the median norm is the level.
-    - `absurd`: gradient norm that the scale of a loss cannot explain; it equals a sum over a million tokens of norm 1
-      each.
+    - `rows`: number of previous rows that a norm is compared with.
+    - `mads`: number of median absolute deviations by which a spike must exceed the median of the previous rows.
+    - `times`: ratio of a norm to the largest previous norm above which the norm is a spike. `times` is also the ratio
+      of the median to that of the first rows above which the median has grown.
+    - `again_within_rows`: number of rows within which a second infinite norm is an error.
+    - `after`: number of rows after a spike within which a fall in reward is attributed to the spike.
+    - `huge`: median gradient norm above which the check fires without a spike.
+    - `level_rows`: number of rows over which the median norm is computed.
+    - `absurd`: gradient norm that the scale of a loss cannot explain: a sum over a million tokens whose gradients have
+      norm 1.
 
     ## Why it matters
-    A single step along an exploded gradient can undo all previous learning, and Adam's second moment then stays large
-    for hundreds of steps. Repeated infinite norms precede NaN. A public run had infinite norms at steps 113, 184, 193
-    and 194, NaN at step 195, and a reward of exactly 0 after that. The RAGEN paper reports gradient spikes before an
-    irreversible collapse.
+    A single step along an exploded gradient can undo all previous learning. Adam's second moment then stays large for
+    hundreds of steps. Repeated infinite norms precede NaN. A public run had infinite norms at steps 113, 184, 193 and
+    194, NaN at step 195, and then a reward of exactly 0. The RAGEN paper reports gradient spikes before an irreversible
+    collapse.
 
     ## Example
     ```text
@@ -79,15 +80,15 @@ def grad_norm_spike(
     No finding.
 
     ## Known false alarms
-    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended healthy, at a score of 78%. The norms of that
-    run exceeded five times the median on 37 of 200 rows. The check therefore compares spikes with the largest norm of
-    the last 20 rows instead of the median. Isolated infinite norms with an fp16 loss scaler, which are normal. A loss
-    that sums over tokens, whose scale makes norms large. Of 110 public runs that log a norm, no healthy one had a
+    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended with a score of 78%. In the same run, norms
+    exceeded five times the median on 37 of 200 rows. The check therefore compares a norm with the largest norm of the
+    previous 20 rows instead of the median. Isolated infinite norms with an fp16 loss scaler, which are normal. A loss
+    that sums over tokens, whose scale makes norms large. Of 110 public runs that log a norm, no healthy run had a
     median above 8.
 
     ## Remedy
-    Skip such updates, set `max_grad_norm` to 0.1 to 0.5, halve the learning rate, and check RAT004 and the largest
-    advantage.
+    Skip updates with an exploded gradient, set `max_grad_norm` to 0.1 to 0.5, halve the learning rate, and check RAT004
+    and the largest advantage.
 
     ## Sources
     arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above. NVIDIA-NeMo/ProRL-Agent-Server#40:
@@ -109,23 +110,16 @@ def grad_norm_spike(
     high = (level > huge) | (least > absurd)
     tall = high & (grown | ~reward_gained)
     hurt = (moving_sum(spike, after) > 0) & reward_fallen & ~(previous(reward_fallen, after) > 0)
-    serious = hurt | again | tall | (spike & ~reward_gained)
+    norm, median = latest(where(spike, grad_norm, np.nan)), latest(where(spike, middle, np.nan))
     return fires(
-        serious,
+        hurt | again | tall | (spike & ~reward_gained),
         "{what}",
         info=spike | high,
         error=again | hurt,
         hold=(1, 1),
-        what=words(
-            _what,
-            latest(where(spike, grad_norm, np.nan)),
-            latest(where(spike, middle, np.nan)),
-            where(high, where(isnan(level), least, level), np.nan),
-            row(grad_norm),
-            clip,
-        ),
-        norm=latest(where(spike, grad_norm, np.nan)),
-        median=latest(where(spike, middle, np.nan)),
+        what=words(_what, norm, median, where(high, where(isnan(level), least, level), np.nan), row(grad_norm), clip),
+        norm=norm,
+        median=median,
         level=level,
         rows=rows,
     )

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, from_start, row, total
+from grpo_doctor.series import Column, Trend, baseline, from_start, row, total
 
 
 @check("GRD003", vital=True, severity="warning", explains=("STL001",))
@@ -7,8 +7,7 @@ def grad_norm_vanishing(
     grad_norm: Column,
     step: Column,
     dead_share: Column = None,
-    reward_risen: Column = None,
-    reward_solved: Column = None,
+    reward_trend: Trend = None,
     *,
     vanished_below_share: float = 1e-3,
     dead: float = 0.9,
@@ -17,20 +16,20 @@ def grad_norm_vanishing(
     """The gradient norm fell to almost 0, although groups still have differing rewards.
 
     ## What it sees
-    The norm is below a thousandth of the first level of the run (median of its first five norms) for ten rows in a row.
-    The log must include the run's start, the task must not be solved, and less than 90% of the groups may be known to
-    have zero variance. If this is true for more than half of the run, it is an outcome. Severity is **error** if the
-    log counts the groups with differing rewards, because the weights do not change although there is signal. GRD008
-    covers a gradient norm that has been 0 since the first row.
+    The check fires if the norm is below a thousandth of its first level (median of the first five norms) on ten
+    consecutive rows. The log must include the run's start, and the task must not be solved. The check is silent if at
+    least 90% of the groups are known to have zero variance. Severity is **error** if the norm has vanished on more than
+    half of all rows and the log shows groups with differing rewards. In this case, the weights do not change although
+    differing rewards provide signal. GRD008 covers a gradient norm that has been 0 since the first row.
 
     ## Thresholds
-    - `vanished_below_share`: share of the first level below which the gradient counts as vanished.
-    - `dead`: share of zero-variance groups, 0 to 1, above which a small gradient is expected.
-    - `rows`: number of consecutive rows below that share.
+    - `vanished_below_share`: ratio of the norm to its first level below which the gradient counts as vanished.
+    - `dead`: share of zero-variance groups, 0 to 1, at or above which a small gradient is expected.
+    - `rows`: number of consecutive rows with a vanished gradient at which the check fires.
 
     ## Why it matters
-    Without a gradient, nothing is learned, whatever the value of the loss. A loss near 0 is normal on-policy, so only
-    the gradient norm distinguishes the two cases.
+    Without a gradient, nothing is learned, whatever the value of the loss. A loss near 0 is normal in on-policy
+    training, so only the gradient norm shows that the gradient has vanished.
 
     ## Example
     ```text
@@ -60,11 +59,11 @@ def grad_norm_vanishing(
     vanished = (grad_norm < vanished_below_share * level) & from_start(step)
     mostly = total(vanished) > row(grad_norm) / 2
     return fires(
-        vanished & ~(dead_share >= dead) & ~(reward_risen & reward_solved),
+        vanished & ~(dead_share >= dead) & ~(reward_trend.risen & reward_trend.solved),
         "The gradient norm is {norm:.2g} ({level:.2g} at the start) and was almost 0 on {vanished:.0f} of "
         "{rows:.0f} rows.",
         hold=(rows, rows),
-        error=vanished & mostly & (dead_share < dead) & ~(reward_risen & reward_solved),
+        error=vanished & mostly & (dead_share < dead) & ~(reward_trend.risen & reward_trend.solved),
         suffered=mostly,
         norm=grad_norm,
         level=level,

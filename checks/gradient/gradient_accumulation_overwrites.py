@@ -24,25 +24,26 @@ def gradient_accumulation_overwrites(
     """Micro-batch gradients do not sum to the full-batch gradient, or the previous step's gradient is not cleared.
 
     ## What it sees
-    The probe passes four samples of equal length through the trainer's `backward`, as one batch, as 2 and as 4
-    micro-batches. Direction (cosine at least 0.999) and norm (within 2%) must match; a wrong norm alone is a warning,
-    because Adam cancels it. The same must hold for four samples of unequal length; otherwise the severity is warning.
-    The gradient that the optimizer gets in the trainer's own `step` must not contain the previous step's gradient, so
-    its change must not point in that direction. Other changes, such as those of a critic or of running statistics
-    updated between the steps, are accepted. A loss that splits its batch itself (into packs of tokens or parts of a
-    fixed size) must give a response the same weight, regardless of which samples share its part; otherwise the severity
-    is warning.
+    The probe passes four samples of equal length through the trainer's `backward`: as one batch, as 2 micro-batches and
+    as 4 micro-batches. The directions (cosine at least 0.999) and norms (within 2%) of the gradients must match.
+    Severity is warning if only the norms differ, because Adam cancels the norm. Severity is also warning if the
+    gradients match only for samples of equal length. In the trainer's own `step`, the gradient that the optimizer
+    receives must not contain the previous step's gradient. Other changes of the gradient between two steps, for example
+    because a critic or running statistics were updated, are accepted. Some losses split their batch into packs of
+    tokens or parts of a fixed size. Severity is warning if the weight of a response depends on the other samples in the
+    same part of the batch.
 
     ## Thresholds
-    - `limit`: minimum cosine of the gradients with one and with several micro-batches.
-    - `low_precision`: the same limit if a module computes in half precision.
-    - `slack`: tolerated relative difference of the norms of these gradients.
+    - `limit`: minimum cosine between the gradients with one and with several micro-batches.
+    - `low_precision`: minimum cosine between the gradients if a module computes in half precision.
+    - `slack`: relative difference between the gradient norms with one and with several micro-batches above which the
+      probe fires.
 
     ## Why it matters
-    `p.grad.copy_(g)` keeps only the last micro-batch: most of every batch is silently discarded. A wrong divisor
-    changes the size of the gradient relative to clipping and weight decay. If the loss of every micro-batch is divided
-    by its own token count, tokens in micro-batches of short responses have more weight, and the result depends on the
-    available memory.
+    `p.grad.copy_(g)` keeps only the gradient of the last micro-batch, so most of every batch is silently discarded. A
+    wrong divisor changes the size of the gradient relative to clipping and weight decay. If the loss of every
+    micro-batch is divided by its own token count, tokens in micro-batches of short responses have more weight. The
+    gradient therefore depends on the micro-batch size that fits into memory.
 
     ## Example
     ```python
@@ -77,8 +78,8 @@ def gradient_accumulation_overwrites(
     micro-batches.
 
     ## Known false alarms
-    Advantages that the trainer normalises per micro-batch; normalise them before splitting. An intended token mean over
-    each micro-batch (TRL's `loss_type="bnpo"`); declare `settings["loss_type"] = "bnpo"`.
+    Advantages that the trainer normalises per micro-batch; normalise advantages before splitting the batch. An intended
+    token mean over each micro-batch (TRL's `loss_type="bnpo"`); declare `settings["loss_type"] = "bnpo"`.
 
     ## Remedy
     Divide the loss of each micro-batch by the number of micro-batches, and add up the gradients. Divide token means by
@@ -94,8 +95,8 @@ def gradient_accumulation_overwrites(
         if kept is not None and kept < limit:
             return fires(
                 True,
-                "The gradient of a step still contains the previous step's gradient (cosine {cosine:.3f} with its "
-                "own gradient).",
+                "The gradient of a step still contains the previous step's gradient (cosine {cosine:.3f} with the "
+                "gradient of the step alone).",
                 cosine=kept,
             )
     token_mean_meant = (settings or {}).get("loss_type") == "bnpo"
@@ -141,8 +142,8 @@ def _of_micro_batches(
 
 
 def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires | None:
-    """Fires if a loss that splits its batch itself weights a response by the samples that share its part. None if it
-    does not split the batch."""
+    """Return a finding if the loss splits its batch and the weight of a response depends on the other samples in its
+    part; None if the loss does not split the batch."""
     push = probes.gradient_effect
 
     def weight(batch: Any, said: Any) -> float:
@@ -161,7 +162,7 @@ def _of_own_parts(loss: Any, model: Any, made: Any, responses: Any) -> Fires | N
             before=len(before),
             after=len(after),
         )
-    # parts of a fixed size: the same samples in another order, so that other samples share the first one's part
+    # parts of a fixed size: reorder the samples, so that other samples share the part of the first sample
     orders = [responses[:1] + responses[n:] + responses[1:n] for n in range(1, len(responses))]
     weights = [weight(shorter, said) for said in orders]
     times = max(weights) / min(weights) if min(weights) else 1.0
@@ -196,8 +197,8 @@ def _split(backward: Any, model: Any, made: Any, responses: Any) -> tuple[float,
 
 
 def _kept(step: Any, sync: Any, optimizer: Any, model: Any, prompts: Any, responses: Any) -> float | None:
-    """Return the cosine of the gradients of a first step and of the same step after one on other samples; None without
-    them."""
+    """Return the cosine between the gradient of a step on fresh state and that of the same step after a step on other
+    samples; None if a step has no gradient."""
     import torch
 
     seen: list[Any] = []

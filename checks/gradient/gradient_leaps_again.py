@@ -14,25 +14,25 @@ def gradient_leaps_again(
     again: int = 3,
     within: int = 100,
 ) -> Fires:
-    """The gradient norm repeatedly spikes to 100 times its level and recovers.
+    """The gradient norm repeatedly spikes to 100 times its recent median and recovers.
 
     ## What it sees
-    The check fires if, on three rows within 100, the norm is above 20 and above a hundred times the median of the 20
-    rows before. Severity is **warning** (and an outcome) if neither the reward nor a held-out score has gained, and
-    info otherwise. GRD002 covers a single spike.
+    A spike is a norm above 20 and above a hundred times the median of the 20 rows before. The check fires at the third
+    spike within 100 rows. Severity is **warning** if neither the reward nor a held-out score has gained, and info
+    otherwise. GRD002 covers a single spike.
 
     ## Thresholds
-    - `times`: ratio of the norm to the median of the previous rows above which it is a spike.
-    - `rows`: rows over which that median is computed.
-    - `tall`: gradient norm up to which spikes are expected between norms near 0, in a run with mostly zero-variance
-      groups.
-    - `again`: number of spikes that form a pattern; a single one may be chance.
+    - `times`: ratio of the norm to the median of the previous rows above which the norm is a spike.
+    - `rows`: number of previous rows over which the median is computed.
+    - `tall`: gradient norm up to which a leap is not a spike, because norms are near 0 if most groups have zero
+      variance.
+    - `again`: number of spikes at which the check fires; a single spike may be chance.
     - `within`: number of rows over which spikes are counted.
 
     ## Why it matters
-    Clipping limits the length of such a step but not its direction, which depends on a few tokens. Adam's second moment
-    stays large afterwards, so the following ordinary steps have little effect. A run with a spike every twenty rows
-    wastes its updates.
+    Clipping limits the length of a step with an exploded gradient but not its direction, which depends on a few tokens.
+    Adam's second moment stays large after a spike, so the following ordinary steps have little effect. A run with a
+    spike every twenty rows wastes its updates.
 
     ## Example
     ```text
@@ -46,12 +46,12 @@ def gradient_leaps_again(
     No finding.
 
     ## Known false alarms
-    About eight of 600 public runs have such spikes. Seven of them are failing; one learns with a tight clipping limit,
-    and is reported as info.
+    About eight of 600 public runs have repeated spikes. Seven of the eight runs are failing; one run learns with a
+    tight clipping limit and is reported as info.
 
     ## Remedy
-    Find the unbounded quantity on those rows: the ratio, the KL term or an advantage. Skip such updates and lower the
-    learning rate.
+    Find the unbounded quantity on the rows with a spike: the ratio, the KL term or an advantage. Skip updates with an
+    exploded gradient, and lower the learning rate.
 
     ## Sources
     lilinwz/ProRAG, an agentic search trainer: 1e4 at row 6, 3e7 at 63 and 1e10 at 104 between norms of 12, and a

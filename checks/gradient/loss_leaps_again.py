@@ -14,25 +14,25 @@ def loss_leaps_again(
     within: int = 100,
     often: int = 10,
 ) -> Fires:
-    """The loss repeatedly spikes to 100 times its level and recovers.
+    """The loss repeatedly spikes to 100 times its recent median and recovers.
 
     ## What it sees
-    The check fires if, on three rows within 100, the size of the loss is above 20 and above a hundred times the median
-    size of the 20 rows before. If the reward has not gained, the severity is **warning** and the finding is an outcome;
-    starting at the tenth spike, the severity is **error**. If the reward has gained, the severity is info. GRD009
+    A spike is a loss whose absolute value is above 20 and above a hundred times the median absolute value of the 20
+    rows before. The check fires at the third spike within 100 rows. Without a gain in reward, the severity
+    is **warning**, or **error** starting at the tenth spike. If the reward has gained, the severity is info. GRD009
     covers spikes of the gradient norm.
 
     ## Thresholds
-    - `times`: ratio of the size of the loss to the median size of the previous rows above which it is a spike.
-    - `rows`: rows over which that median is computed.
-    - `tall`: size of the loss up to which spikes are expected in a run whose loss is near 0 by construction.
-    - `again`: number of spikes that form a pattern; a single one may be chance.
+    - `times`: ratio of the absolute loss to the median of the previous rows above which the loss is a spike.
+    - `rows`: number of previous rows over which the median is computed.
+    - `tall`: absolute loss up to which a leap is not a spike, because the loss of a GRPO run is near 0 by construction.
+    - `again`: number of spikes at which the check fires; a single spike may be chance.
     - `within`: number of rows over which spikes are counted.
-    - `often`: number of spikes above which a run without a gain is failing.
+    - `often`: number of spikes at or above which the severity is error in a run without a gain.
 
     ## Why it matters
-    With ratios near 1 and advantages of size 1, the size of the surrogate loss is at most 1. A loss of thousands comes
-    from a few tokens whose ratio or KL term is unbounded, and so does its gradient. Such a step undoes earlier
+    With ratios near 1 and advantages of size 1, the absolute surrogate loss is at most 1. A loss of thousands, and its
+    gradient, come from a few tokens whose ratio or KL term is unbounded. A step along such a gradient undoes earlier
     learning.
 
     ## Example
@@ -47,11 +47,11 @@ def loss_leaps_again(
     No finding.
 
     ## Known false alarms
-    A critic whose loss is part of the logged loss, on returns of a large scale.
+    A critic whose loss is part of the logged loss, with returns on a large scale.
 
     ## Remedy
-    Find the unbounded quantity on those rows. Clamp the log-ratio before exp, clip on both sides, and skip such
-    updates.
+    Find the unbounded quantity on the rows with a spike. Clamp the log-ratio before exp, clip on both sides, and skip
+    updates with an exploded loss.
 
     ## Sources
     jorahn/rookworld-rlvr, training_history.jsonl: 1e2 to 5e7 between losses of 0.04, and a reward that stays at 0.6.

@@ -34,28 +34,28 @@ def nan_or_inf(
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
     ## What it sees
-    The check looks for NaN or infinite values in the core metrics: loss (also of the critic), gradient norm, KL,
-    entropy, reward, ratios, advantages, and the margin of preference pairs. A NaN is critical at once. Infinite
-    gradients are a warning while they are isolated, and an error starting at the third.
+    The check looks for NaN or infinite values in the core metrics. Core metrics are loss (also of the critic), gradient
+    norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. The first NaN is critical.
+    Infinite gradients are a warning while they are isolated, and an error starting at the third.
 
-    Severity of a NaN in KL, entropy or margin is **info** if it does not enter the loss. That is the case if the
-    gradient norm of the same row is finite and not 0. The loss is used if no norm is logged. It is also the case if the
-    KL coefficient is 0. Severity is also info if responses still get different rewards after a NaN row, because NaN
-    weights generate only garbage. A NaN loss next to such a gradient norm is a **warning**: the update was finite, so
-    this value was not trained on. Severity is critical if the loss is NaN on more than half of all rows or of the last
-    10 rows.
+    Severity of a NaN in KL, entropy or margin is **info** if it does not enter the loss. A NaN does not enter the loss
+    if the gradient norm of the same row (or else the loss) is finite and not 0. Without either metric, the NaN does not
+    enter the loss if the KL coefficient is 0. Severity is also info if responses still get different rewards after a
+    NaN row, because NaN weights generate only garbage. Severity is **warning** if the loss is NaN but the gradient norm
+    is finite and not 0, because the NaN was not trained on. Severity is critical if the loss is NaN on more than half
+    of all rows or of the last 10 rows.
 
     If only the gradient norm was NaN, the severity becomes **info** once the norm is finite and above 0 again. Starting
-    at the third such NaN, it becomes **warning**. NaN weights give no such gradient, so the trainer skipped that
-    update. A later NaN gets the same severity while it lasts no longer than the longest gap from which the run has
-    recovered. The finding stays critical if the norm was NaN on more than half of the rows, because most updates were
-    then skipped.
+    at the third NaN norm, the severity becomes **warning**. NaN weights give no finite gradient, so the trainer skipped
+    the update. A later NaN has the same severity unless it lasts longer than the longest gap from which the run has
+    recovered. Severity stays critical if the norm was NaN on more than half of the rows, because most updates were
+    skipped.
 
     ## Thresholds
-    - `isolated`: number of infinite gradients up to which the finding is a warning, and of skipped NaN gradients up to
-      which the severity is info.
-    - `refused_share`: share of rows, 0 to 1, above which skipped updates, or NaN losses, are not isolated.
-    - `rows`: recent rows over which NaN losses are counted.
+    - `isolated`: number of infinite gradients up to which the severity is warning, and number of skipped NaN gradients
+      up to which it is info.
+    - `refused_share`: share of rows with skipped updates or NaN losses, 0 to 1, above which the severity is critical.
+    - `rows`: number of recent rows over which NaN losses are counted.
 
     ## Why it matters
     One update with a NaN gradient makes every weight NaN; generation then fails or produces only token 0. TRL logs a
@@ -73,7 +73,7 @@ def nan_or_inf(
     No finding.
 
     ## Known false alarms
-    NaN in auxiliary metrics, which the check does not count. An fp16 loss scaler that occasionally gets an infinite
+    NaN in auxiliary metrics, which the check does not count. An fp16 loss scaler that occasionally receives an infinite
     gradient and skips the step.
 
     ## Remedy
@@ -117,17 +117,17 @@ def nan_or_inf(
 
 
 _WATCHED = frozenset(("kl", "kl_k1", "kl_k3", "entropy_mean", "reward_margin"))
-"""Metrics that may be part of the loss or only be logged: the margin of a batch without rejected responses is 0/0."""
+"""Metrics that may be part of the loss or only logged; the margin of a batch without rejected responses is 0 / 0."""
 _GRADIENT = frozenset(("grad_norm",))
 
 
 def _aside(aside: bool, grad_norm: float, loss: float) -> str:
     finite = "gradient" if grad_norm == grad_norm else "loss" if loss == loss else ""
-    return f". The {finite} is finite, so the value is logged but not trained on" if aside and finite else ""
+    return f". The {finite} is finite, so the non-finite value is logged but not trained on" if aside and finite else ""
 
 
 def _only(events: Any, metrics: frozenset[str]) -> bool:
-    """Whether metrics are not finite in this row, and all of them are among these."""
+    """Return whether metrics of this row are not finite, and all these metrics are in the set."""
     strange = [e.message.split(" is ")[0] for e in events or () if e.kind == "nan"]
     return bool(strange) and metrics.issuperset(strange)
 

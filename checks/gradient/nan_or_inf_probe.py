@@ -5,7 +5,7 @@ from grpo_doctor import Fires, fires, probe, probes
 BOUND = 20.0
 """Log-ratio, nats, to which verl clamps before exp; a loss must be finite up to this value."""
 FAR = 100.0
-"""Nats beyond the largest exponent of a float32 (88.7)."""
+"""Log-ratio, nats, at which exp overflows in float32 (above 88.7)."""
 
 
 @probe("GRD001", severity="error")
@@ -17,13 +17,13 @@ def probe_extremes(
     case, policy, old policy and reference all lower the log-probabilities by 100 nats (ratio 1). In the second case,
     log-ratios are +20 or -20. Log-ratios of 100, at which exp overflows in float32, are tested on padding only, with
     severity info. Log-ratios on padding are unbounded, and a mask that is applied after exp turns infinity into NaN. A
-    failure on padding alone is a warning. On a sampled token, only a collapsed policy reaches such values. The probe
-    does not certify the model's own forward pass, or half precision in the optimizer.
+    failure on padding alone is a warning. On a sampled token, only a collapsed policy reaches log-ratios of 100. The
+    probe does not certify the model's own forward pass, or half precision in the optimizer.
 
     ## What the probe does
-    The probe uses four samples with advantages of both signs. It lowers the logits of the first token of every
-    response, or of every padding token, in the forward passes with gradient, in those without, or in both. A trainer
-    that rejects such a batch with an exception also passes.
+    The probe uses four samples with advantages of both signs. The probe lowers the logits of the first token of every
+    response, or of every padding token. The logits are lowered in the forward passes with gradient, in the passes
+    without gradient, or in all passes. A trainer that rejects the batch with an exception also passes.
     """
     made, responses = probes.gradient_effect.four(render, tokenizer, model, prompts)
 

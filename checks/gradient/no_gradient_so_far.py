@@ -25,17 +25,18 @@ def no_gradient_so_far(
     """Every gradient norm so far is exactly 0, so nothing has been learned yet.
 
     ## What it sees
-    The gradient norm is exactly 0 on every recorded row since the first. Severity is info on the first row and warning
-    starting at the second, until another value appears or the reward gains (a rising reward proves that the norm is not
-    measured). The message adds whether rewards differed on these rows, from the share of zero-variance groups or, if
-    that is not recorded, from the spread of the batch.
+    The check fires if the gradient norm is exactly 0 on every recorded row. Severity is info on the first row and
+    warning starting at the second. The check becomes silent when another value appears, or when the reward gains, which
+    proves that the norm is not measured. The message adds whether rewards differed, according to the share of
+    zero-variance groups or else to the spread of the batch rewards.
 
     ## Thresholds
     - `rows`: number of recorded rows, all with a norm of 0, at or above which the severity is warning.
 
     ## Why it matters
-    The gradient of a working loss is not exactly 0 while advantages differ, and is always 0 while they do not. Either
-    way, the weights do not change, except for weight decay. Both cases are visible on the first rows of a run.
+    The gradient of a working loss is not exactly 0 while advantages differ, and is always 0 while all advantages are 0.
+    With a gradient of 0, the weights do not change, except for weight decay. The problem is visible on the first rows
+    of a run.
 
     ## Example
     ```text
@@ -52,8 +53,8 @@ def no_gradient_so_far(
     No finding.
 
     ## Known false alarms
-    A library that never measures the norm. A logger that rounds small norms to 0. A first batch whose prompts happen to
-    be all too easy or all too hard; the next row then clears the finding.
+    A library that logs a norm of 0 without measuring it. A logger that rounds small norms to 0. A first batch whose
+    prompts happen to be all too easy or all too hard; the next row then clears the finding.
 
     ## Remedy
     If all rewards are equal, find the reason first: score a correct and a wrong answer manually. If rewards differ, run

@@ -21,7 +21,8 @@ def token_zero_flood(
 
     ## What it sees
     The check fires if more than half of four or more saved responses of a step are flooded. A response is flooded if
-    one character or one word makes up more than 90% of it (at least ten characters, ignoring spaces, or ten words).
+    one character or one word makes up more than 90% of the text. The response must have at least ten characters,
+    ignoring spaces, or ten words.
 
     ## Thresholds
     - `flooded_from`: share of one character or word in a response, 0 to 1, above which the response counts as flooded.
@@ -30,8 +31,8 @@ def token_zero_flood(
 
     ## Why it matters
     The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2. A response of "!!!!!!"
-    therefore means that the weights are NaN, even if the trainer prints a loss of 0.0. No checkpoint after that step
-    can be used.
+    therefore means that the weights are NaN, even if the trainer prints a loss of 0.0. Do not use any checkpoint from
+    after the onset.
 
     ## Example
     ```text

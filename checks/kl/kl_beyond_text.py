@@ -7,17 +7,17 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     """The newest row has a KL to the reference above 100 nats/token, which is impossible for real text.
 
     ## What it sees
-    If the KL is above 100 nats per token on the newest row, and for the first time, the severity is **warning** until
-    the next row. KL001 judges a KL that stays high, KL008 repeated spikes, and KL006 the first row of a log that starts
-    at step 0 or 1.
+    Severity is **warning** if the KL is above 100 nats per token on the newest row, and was not on any earlier row. The
+    next row clears the finding. KL001 covers a KL that stays high, KL008 covers repeated spikes, and KL006 covers the
+    first row of a log.
 
     ## Thresholds
-    - `beyond`: KL, nats per token, that policy drift cannot cause: under the reference, each token has a probability
-      below e^-100.
+    - `beyond`: KL, nats per token, above which the check fires. At 100, the reference gives each token about e^-100
+      times the probability that the policy gives it.
 
     ## Why it matters
-    Many runs end at such a row, and often only the last row of a log or the summary of a tracker is available. One row
-    is sufficient, because a policy so far from its reference no longer generates text.
+    Many runs end at a row with an extreme KL. Often only the last row of a log or the summary of a tracker is
+    available. One row is sufficient, because a policy so far from its reference no longer generates text.
 
     ## Example
     ```log
@@ -31,7 +31,7 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     No finding.
 
     ## Known false alarms
-    A single spike of the k3 estimate on exactly that row. A KL that is summed over the response.
+    A single spike of the k3 estimate on the newest row. A KL that is summed over the response.
 
     ## Remedy
     Roll back to a checkpoint from before the drift. Check the learning rate and the gradient norm on earlier rows.

@@ -6,16 +6,16 @@ from grpo_doctor.series import Column, kendall_tau, previous
 def kl_controller_runaway(
     kl_coef: Column, kl: Column, *, rows: int = 20, throughout_tau: float = 0.9, rising: float = 0.4
 ) -> Fires:
-    """The adaptive KL controller keeps raising its coefficient, but the KL rises too.
+    """The adaptive KL controller keeps raising its coefficient, but the KL also rises.
 
     ## What it sees
-    The check fires if, over 20 rows, the coefficient rises almost throughout (Kendall's tau above 0.9) and has grown by
-    more than a tenth while the KL also rises (tau above 0.4). This must hold on 3 of 5 rows.
+    Over 20 rows, the coefficient must rise almost throughout (Kendall's tau above 0.9) and grow by more than a tenth.
+    The check fires on 3 of 5 rows if the KL also rises over the same 20 rows (tau above 0.4).
 
     ## Thresholds
-    - `rows`: rows over which both trends are judged.
-    - `throughout_tau`: Kendall's tau of the coefficient above which it rises throughout.
-    - `rising`: Kendall's tau of the KL above which it counts as rising.
+    - `rows`: number of rows over which the trends of the coefficient and the KL are computed.
+    - `throughout_tau`: Kendall's tau of the coefficient above which the coefficient counts as rising throughout.
+    - `rising`: Kendall's tau of the KL above which the KL counts as rising.
 
     ## Why it matters
     The controller no longer controls the KL: beta does not act on the cause of the rise, or the cause grows faster.
@@ -35,7 +35,7 @@ def kl_controller_runaway(
     No finding.
 
     ## Known false alarms
-    The first rows of a run whose target is above the KL of a policy that has just started to move.
+    The first rows of a run, on which the KL is still below the controller's target.
 
     ## Remedy
     Use a fixed or bounded coefficient, or a lower learning rate.

@@ -19,20 +19,21 @@ def kl_dominates_objective(
     """The KL term outweighs the reward, so updates pull the policy back to the reference model.
 
     ## What it sees
-    The check uses the median of the last three recorded shares of the KL term in the gradient norm. Above 0.5, the
-    severity is warning; above 0.8 in a run whose reward has not gained, the severity is error. If only the share of the
-    loss value is known, the severity is at most warning. The check then requires three consecutive values above 0.8, a
-    KL that has fallen below 90% of its highest value, and no gain in reward.
+    The check uses the median of the last three recorded shares of the KL term in the gradient norm. Severity is warning
+    if the median share is above 0.5, and error if it is above 0.8 in a run whose reward has not gained. If only the KL
+    term's share of the loss value is known, the severity is at most warning. A warning then requires three consecutive
+    shares of the loss value above 0.8. In addition, the KL must fall, to below 90% of its highest value, and the reward
+    must not have gained.
 
     ## Thresholds
-    - `warn`: share of the KL term in the gradient norm, 0 to 1, for a warning.
-    - `bad`: share of the KL term in the gradient norm, 0 to 1, for an error.
+    - `warn`: share of the KL term in the gradient norm, 0 to 1, above which the severity is warning.
+    - `bad`: share of the KL term in the gradient norm, 0 to 1, above which the severity is error.
     - `value`: share of the KL term in the value of the loss, 0 to 1, above which the severity is warning.
-    - `back`: share of its highest value below which the KL counts as falling.
+    - `back`: ratio of the KL to its highest value below which the KL counts as fallen.
 
     ## Why it matters
     If beta is too large, or a floor on the standard deviation has reduced the advantages, each update mostly undoes the
-    previous one. The KL falls while the reward plateaus, as in the built-in engine with a beta of 10 (fault
+    previous update. The KL falls while the reward plateaus, as in the built-in engine with a beta of 10 (fault
     `kl-dominates`).
 
     ## Example
@@ -48,15 +49,15 @@ def kl_dominates_objective(
     No finding.
 
     ## Known false alarms
-    The share of the loss value, which proves nothing by itself. On-policy, the policy loss is 0 by construction (mean A
-    = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in yunsoft2019/Lever-Plus is 0.0111 /
-    0.0120. Within one TRL run, the same beta gave value shares of 0.003 and 0.9994 at gradient shares of 0.0003 and
-    0.001. A KL near 0 (steps 1 to 10), whose gradient share is noise; therefore the check uses the median of three
-    values.
+    The share of the loss value, which proves nothing by itself. In on-policy training, the policy loss is 0 by
+    construction (mean A = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in
+    yunsoft2019/Lever-Plus is 0.0111 / 0.0120. Within one TRL run, the same beta gave value shares of 0.003 and 0.9994
+    at gradient shares of 0.0003 and 0.001. A KL near 0 (steps 1 to 10), with a noisy share of the gradient norm; the
+    check therefore uses the median of three values.
 
     ## Remedy
-    Fix ADV004 first. Divide beta by three, repeatedly, until the gradient share of the KL term is below 0.3. Do not
-    remove the term: without it, the run of yunsoft2019/Lever-Plus reached a KL of 17.
+    Fix ADV004 first. Divide beta by three, repeatedly, until the share of the KL term in the gradient norm is below
+    0.3. Do not remove the KL term: without a KL term, the run of yunsoft2019/Lever-Plus reached a KL of 17.
 
     ## Sources
     huggingface/trl#2703, #3452; faults `kl-dominates` and `std-floor` of the engine; yunsoft2019/Lever-Plus.
@@ -80,6 +81,6 @@ def _has(share: float, weight: float, highest: float, kl: float) -> str:
     if share == share:
         return f"contributes {share:.0%} of the gradient norm"
     return (
-        f"is {weight:.0%} of the loss value (weak evidence: on-policy, the policy loss is 0 by construction) "
-        f"and the KL falls from {number(highest)} to {number(kl)}"
+        f"is {weight:.0%} of the loss value (weak evidence: in on-policy training, the policy loss is 0 by "
+        f"construction) and the KL falls from {number(highest)} to {number(kl)}"
     )

@@ -2,7 +2,7 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_median, previous, where, words
+from grpo_doctor.series import Column, Trend, baseline, began, is_any, lowest, moving_median, previous, where, words
 
 
 @check(
@@ -18,8 +18,7 @@ from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_m
 def kl_explosion(
     kl: Column,
     step: Column,
-    reward_fallen: Column = None,
-    reward_gained: Column = None,
+    reward_trend: Trend = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     *,
     exploded_nats: float = 1.5,
@@ -33,28 +32,29 @@ def kl_explosion(
     """KL exploded: the policy has moved far away from the reference model.
 
     ## What it sees
-    On 2 of 3 rows, the KL is above 1.5 nats per token and above ten times that of the first row, which should be 0. A
-    KL above 10, or a median over five rows above 5, counts regardless of the first row. This is a warning, and an error
-    once the reward has fallen (by five standard errors and 30% of its range). If the reward has fallen, a KL above 0.1
-    that is ten times the median of the previous 20 rows is also an error. A median over five rows above 100, or a KL
-    above 100 on every row so far, is also an error if the reward has not gained. Severity is critical above 10 if the
-    reward has fallen. If a row is the mean over an epoch (`rows = epochs`), no first level is needed: a KL above 1.5 is
-    a warning, and above 10 an error. Without a gain in reward, the finding is an outcome. The onset is the step since
-    which the KL has been above 0.5.
+    The check fires on 2 of 3 rows if the KL is above 1.5 nats per token and above ten times that of the first row. The
+    KL of the first row should be 0. The check fires regardless of the first row if the KL is above 10, or if its median
+    over five rows is above 5. Severity is warning, and error once the reward has fallen (by five standard errors and
+    30% of its range). If the reward has fallen, a KL above 0.1 that is ten times the median of the previous 20 rows is
+    also an error. Without a gain in reward, a median over five rows above 100, or only KLs above 100 so far, is also an
+    error. Severity is critical if the KL is above 10 and the reward has fallen. If rows are means over epochs
+    (`rows = epochs`), a KL above 1.5 is a warning, and a KL above 10 is an error. For means over epochs, the KL of the
+    first row is not used. The onset is the step since which the KL has been above 0.5.
 
     ## Thresholds
-    - `exploded_nats`: KL, nats per token, above which a KL that has grown counts as exploded.
-    - `onset_nats`: KL, nats per token, at which the explosion counts as begun.
-    - `grown_factor`: factor over the first row's KL.
-    - `sudden_nats`: KL, nats per token, above which a sudden rise counts.
-    - `extreme`: KL, nats per token, above which it counts as exploded regardless of its first value.
-    - `lasting`: median KL, nats per token, above which it counts as exploded regardless of its first value. The text is
-      then implausible under the reference.
-    - `beyond`: KL, nats per token, above which the finding is an error if the reward has not gained.
+    - `exploded_nats`: KL, nats per token, above which a KL that has grown by `grown_factor` counts as exploded.
+    - `onset_nats`: KL, nats per token, above which the explosion counts as begun.
+    - `grown_factor`: ratio of the KL to the KL of the first row above which the KL counts as grown.
+    - `sudden_nats`: KL, nats per token, above which a sudden rise of the KL is an error if the reward has fallen.
+    - `extreme`: KL, nats per token, above which the KL counts as exploded regardless of its first value.
+    - `lasting`: median KL over five rows, nats per token, above which the KL counts as exploded regardless of its first
+      value.
+    - `beyond`: KL (median over five rows, or every KL so far), nats per token, above which the severity is error if the
+      reward has not gained.
 
     ## Why it matters
-    Fluent text is close to the reference. A policy far from the reference exploits the reward, or made one update that
-    was too large. The KL shows that the policy moved; the reward shows whether that was an improvement.
+    Fluent text is close to the reference. A policy far from the reference exploits the reward, or an update was too
+    large. The KL shows that the policy moved; the reward shows whether the policy improved.
 
     ## Example
     ```text
@@ -70,14 +70,14 @@ def kl_explosion(
     No finding.
 
     ## Known false alarms
-    The usual limits of 0.1 and 0.5 would fire on healthy runs, such as the reference run of `grpo-doctor lab --model
-    smollm2`. The check therefore uses 1.5 and, for an error, also requires a fall in reward. Runs without a KL term,
-    which drift by design. Sums over the sequence (`objective/kl` of TRL's PPO, 5 to 10 from the start), which are a
-    separate field, `kl_sequence`.
+    The usual limits of 0.1 and 0.5 would fire on healthy runs, such as the reference run of
+    `grpo-doctor lab --model smollm2`. The check therefore uses 1.5 and, for an error, also requires a fall in reward.
+    Runs without a KL term, which drift by design. Sums over the sequence (`objective/kl` of TRL's PPO, 5 to 10 from the
+    start), which are read into a separate field, `kl_sequence`.
 
     ## Remedy
     Halve the learning rate, and roll back to a checkpoint from before the onset. Raise beta only if it is below 1e-3
-    (R1 used 0.001, DeepSeekMath 0.04). TRL's `sync_ref_model=True` moves the reference instead.
+    (R1 used 0.001, DeepSeekMath 0.04). In TRL, `sync_ref_model=True` updates the reference instead.
 
     ## Sources
     NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.
@@ -85,17 +85,17 @@ def kl_explosion(
     first, before = baseline(kl, 1), moving_median(previous(kl), 20)
     level = moving_median(kl, 5)
     far = ((kl > exploded_nats) & (kl > grown_factor * abs(first))) | (kl > extreme) | (level > lasting)
-    absurd = far & ((level > beyond) | (lowest(kl) > beyond)) & ~reward_gained
-    sudden = (kl > sudden_nats) & (kl > grown_factor * abs(before)) & reward_fallen
+    absurd = far & ((level > beyond) | (lowest(kl) > beyond)) & ~reward_trend.gained
+    sudden = (kl > sudden_nats) & (kl > grown_factor * abs(before)) & reward_trend.fallen
     epochs = is_any(rows_are, "epochs")
     exploded = far | sudden | (epochs & (kl > exploded_nats))
     return fires(
         exploded,
         "The KL to the reference is {kl:.3g} nats/token{began}.",
-        error=far & reward_fallen | sudden | absurd | (epochs & (kl > extreme)),
-        critical=far & reward_fallen & (kl > extreme),
+        error=far & reward_trend.fallen | sudden | absurd | (epochs & (kl > extreme)),
+        critical=far & reward_trend.fallen & (kl > extreme),
         hold=(2, 3),
-        suffered=far & ~reward_gained,
+        suffered=far & ~reward_trend.gained,
         onset=began(exploded, kl > onset_nats, step),
         began=words(_began, where(epochs, math.nan, first)),
         kl=kl,

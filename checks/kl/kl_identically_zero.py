@@ -18,31 +18,31 @@ def kl_identically_zero(
     """The logged KL is constant (0 or another value), so it measures nothing.
 
     ## What it sees
-    The check uses five or more recorded values of the KL after the first. It fires if all are below 1e-8 in size, or if
-    all are the same number with more than three decimals and more than one significant digit. Runs that declare a KL
-    coefficient of 0 are skipped. Severity is error if the run declares a coefficient above 0 and fifteen values are 0.
-    A KL that is printed as 0 only because it is small would have grown by then. Severity is info if the reward has
-    gained. Severity is also info if the KL is 0 without a declared coefficient (unless the loss is also 0 on more than
-    fifteen rows), because trainers without a KL term log 0. Rows with a gradient norm of exactly 0 are not counted,
-    because a policy that does not move stays at its reference.
+    The check uses five or more recorded values of the KL after the first. The check fires if every |KL| is below 1e-8.
+    The check also fires if all values are the same number with more than three decimals and more than one significant
+    digit. Runs that declare a KL coefficient of 0 are skipped. Severity is error if the run declares a coefficient
+    above 0 and fifteen values are 0. A small KL that is printed as 0 would have grown within fifteen rows. Severity is
+    info if the reward has gained. Severity is also info if the KL is 0 without a declared coefficient, because trainers
+    without a KL term log 0. Severity stays warning if the loss is also 0 on more than fifteen rows. Rows with a
+    gradient norm of exactly 0 are not counted, because the policy does not move away from its reference on them.
 
     ## Thresholds
-    - `zero`: |KL|, nats per token, below which it counts as 0.
-    - `least_rows`: number of recorded values after the first, all of which must be 0.
-    - `proving_rows`: number of recorded values after the first, all of which must be 0 for an error.
+    - `zero`: |KL|, nats per token, below which the KL counts as 0.
+    - `least_rows`: minimum number of recorded KL values after the first, all of which must be equal.
+    - `proving_rows`: minimum number of recorded KL values after the first, all of which must be 0, for an error.
 
     ## Why it matters
-    A policy that has been updated differs from its reference. A KL of exactly zero was computed against the policy
-    itself, multiplied by a small coefficient before printing, or not computed. It can neither constrain the policy nor
-    show drift. The same applies to a KL that is identical to the last digit on different samples. Either no update
-    reaches the policy, or the KL is not measured on the samples.
+    A policy that has been updated differs from its reference. A KL of exactly zero was computed between the policy and
+    itself, multiplied by a small coefficient before printing, or not computed. A KL of zero can neither constrain the
+    policy nor show drift. If different samples have exactly the same KL, no update reaches the policy, or the KL is not
+    measured on the samples.
 
     ## Example
     ```text
     settings.kl_coef: 0.02
     kl: 0x6
     ```
-    Warning at step 6: All 6 logged KL values are 0, so the KL carries no information.
+    Warning at step 6: All 6 logged KL values are 0, so the KL provides no information.
 
     ```text
     settings.kl_coef: 0.02
@@ -55,8 +55,8 @@ def kl_identically_zero(
     logs no KL at all.
 
     ## Remedy
-    Compute the KL token by token against a frozen copy of the initial policy (`disable_adapter` with LoRA), and log
-    it before the coefficient. Probe KL006 verifies it.
+    Compute the KL token by token against a frozen copy of the initial policy (`disable_adapter` with LoRA), and log the
+    KL without the coefficient. The probe KL006 verifies the result.
 
     ## Sources
     beita6969/colab-grpo's log: 0.005 times a squared difference of mean log-probabilities, logged as 0.0000 in 19 of
@@ -76,16 +76,15 @@ def kl_identically_zero(
         value=words(_value, where(nothing, 0.0, kl)),
         so=where(
             nothing & idle,
-            ", and the loss is 0, too: no update moves the policy, or the KL is not computed",
-            ", so the KL carries no information",
+            ", and the loss is also 0: no update moves the policy, or the KL is not computed",
+            ", so the KL provides no information",
         ),
         seen=seen,
     )
 
 
 def _coarse(kl: float) -> float:
-    """Return whether the KL has at most three decimals or one significant digit: printed so coarsely, a KL that changes
-    repeats on every row."""
+    """Return whether the KL has at most three decimals or one significant digit, so that rounding may hide a change."""
     return kl in (round(float(kl), 3), float(f"{kl:.0e}"))
 
 

@@ -16,9 +16,10 @@ def probe_reference_stays(
     """## What this certifies, and what it does not
     The probe shifts every trainable weight of the policy slightly and recomputes the reference's log-probabilities,
     which must not change. The probe detects a single module that is used for both models, and a LoRA adapter that is
-    left on for the reference. At the first step no other probe can detect this, because policy and reference are equal.
-    It does not certify that the reference is correct (KL006), or that references are not synchronised later. A KL to
-    the old policy is a warning: PPO has such a penalty, but it does not pull the policy towards a reference.
+    left on for the reference. At the first step, no other probe can detect a shared module or adapter, because policy
+    and reference are equal. The probe does not certify that the reference is correct (KL006), or that the reference is
+    not synchronised later. A KL to the old policy, as in PPO, is a warning, because its penalty does not pull the
+    policy towards a reference.
     """
     craft = probes.crafted_inputs
     if (settings or {}).get("kl_coef") == 0:
@@ -37,7 +38,7 @@ def probe_reference_stays(
     both = before.keys() & after.keys()
     if not both:
         raise probes.Unjudged("the reference's forward pass cannot be distinguished from the old policy's")
-    # if either may be the reference, it is the one that changes less
+    # if several forward passes may be the reference's, use the pass that changes least
     moved = min(float((after[n] - before[n]).abs().max()) for n in both)
     of_old = (
         not moved < 1e-4
@@ -57,8 +58,8 @@ def probe_reference_stays(
 
 
 def _scored(reference_logprobs: Any, batch: Any, responses: Any, own: Any) -> dict[int, Any]:
-    """Return the reference's log-probabilities of the responses, one tensor for each forward pass that may be the
-    reference's."""
+    """Return the reference's log-probabilities of the responses: one tensor for each forward pass that may belong to
+    the reference."""
     import torch
 
     if probes.from_loss.derived(reference_logprobs):

@@ -21,22 +21,21 @@ def kl_leaps_again(
     """The KL repeatedly spikes to extreme values and recovers.
 
     ## What it sees
-    The check fires if, on three rows within 100, the KL is above 10 nats per token and above ten times the median of
-    the 20 rows before. Severity is **warning** regardless of the reward, because each spike is an update along a
-    gradient that a few tokens determine. If neither the reward nor a held-out score has gained, the finding is an
-    outcome. KL001 covers a KL that stays high.
+    A spike is a KL above 10 nats per token and above ten times the median of the 20 rows before. The check fires at the
+    third spike within 100 rows. Severity is **warning** regardless of the reward, because each spike is an update along
+    a gradient that a few tokens determine. KL001 covers a KL that stays high.
 
     ## Thresholds
-    - `absurd`: KL, nats per token, that the mean over a text never reaches. At 10, each token's probabilities under
-      policy and reference differ by a factor of 22,000.
-    - `times`: ratio of the KL to the median of the previous rows above which it is a spike.
-    - `rows`: rows over which that median is computed.
-    - `again`: number of spikes that form a pattern; a single one may be chance.
+    - `absurd`: KL, nats per token, up to which a leap is not a spike. At 10, each token's probabilities under policy
+      and reference differ by a factor of 22,000.
+    - `times`: ratio of the KL to the median of the previous rows above which the KL is a spike.
+    - `rows`: number of previous rows over which the median is computed.
+    - `again`: number of spikes at which the check fires; a single spike may be chance.
     - `within`: number of rows over which spikes are counted.
 
     ## Why it matters
-    With a KL term in the loss, the gradient of such a row is unbounded, and clipping limits its length but not its
-    direction. A few tokens determine the update. Most affected runs continue with a lower final score; some do not
+    With a KL term in the loss, the gradient of a spike is unbounded, and clipping limits the gradient's length but not
+    its direction. A few tokens determine the update. Most affected runs continue with a lower final score; some do not
     recover.
 
     ## Example
@@ -51,8 +50,8 @@ def kl_leaps_again(
     No finding.
 
     ## Known false alarms
-    A KL that is only logged, with a coefficient of 0. It has no effect and only shows that some texts are far from the
-    reference. Seven of 565 public runs have such spikes, and none of them is clearly healthy.
+    A KL that is only logged, with a coefficient of 0, has no effect: spikes only show that some texts are far from the
+    reference. Seven of 565 public runs have repeated KL spikes, and none of the seven is clearly healthy.
 
     ## Remedy
     Clamp the log-ratio before exp, or use the k2 or k1 estimator. Look for tokens that the policy did not sample. Skip

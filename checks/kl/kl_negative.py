@@ -24,24 +24,25 @@ def kl_negative(
     """The estimated KL is negative, which is impossible for the true KL.
 
     ## What it sees
-    The estimate is too low on 3 of 5 rows. A signed (k1) estimate, or one of unknown kind, is a warning below -0.05 and
-    an error below -1. An estimate that the log calls k2 or k3 is critical below -0.001, because these are never
-    negative. Runs that declare an unused KL loss and log something else are excluded. A signed KL that is summed over
-    the response (`objective/kl` of TRL's PPO) is a warning below -1 and an error below -5. The mean of the last 10
-    values of a signed estimate must also be below the warning limit, because single batches scatter around 0.
+    The check fires if the estimate is below its limit on 3 of 5 rows. A signed (k1) estimate, or an estimate of unknown
+    kind, is a warning below -0.05 and an error below -1. A k2 or k3 estimate is critical below -0.001, because k2 and
+    k3 are never negative. A declared estimator is ignored if the settings disable the KL loss. A signed KL that is
+    summed over the response (`objective/kl` of TRL's PPO) is a warning below -1 and an error below -5. For a signed
+    estimate, the mean of the last 10 values must also be below the warning limit, because single batches scatter around
+    0.
 
     ## Thresholds
     - `warn`: signed KL, nats per token, below which the severity is warning.
     - `bad`: signed KL, nats per token, below which the severity is error.
-    - `impossible`: k2 or k3, nats per token, below which its sign or formula is wrong.
+    - `impossible`: k2 or k3, nats per token, below which the sign or the formula of the estimate is wrong.
     - `summed`: signed KL summed over the response, nats, below which the severity is warning.
     - `summed_bad`: signed KL summed over the response, nats, below which the severity is error.
-    - `rows`: recorded signed estimates whose mean must be below the limit as well.
+    - `rows`: number of recorded signed estimates whose mean must also be below the warning limit.
 
     ## Why it matters
-    k1 is unbiased only for samples of the policy itself. A mean clearly below 0 shows that the samples come from a
-    different distribution: sampling filters, a different temperature, forced tokens, or stale weights. A penalty on
-    this estimate then rewards the policy for moving away from the reference.
+    k1 is unbiased only for samples of the scored policy. A mean clearly below 0 shows that the samples come from a
+    different distribution: sampling filters, a different temperature, forced tokens, or stale weights. A penalty on a
+    negative estimate rewards the policy for moving away from the reference.
 
     ## Example
     ```text

@@ -19,20 +19,21 @@ def probe_sign(
     least_cosine: float = 0.3,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe moves the reference slightly away from the policy and measures how this changes the applied gradient at
+    The probe moves the reference slightly away from the policy and measures the change of the applied gradient at
     advantages of zero. The change must point in the direction in which the squared log-ratio grows (cosine 1, or
-    slightly less, for k2 and k3), so that a step leads back to the reference. A cosine below -0.3 means a KL term of
-    the wrong sign, which rewards divergence. If the adapter names no reference, the probe uses the forward passes of
-    the loss without gradient. In these passes, it lowers the log-probability of the first token of two samples and
-    raises that of two others. The policy's log-probabilities must move in the same direction. The probe does not
-    certify the size of the coefficient (KL002). A KL in the reward (`settings["use_kl_in_reward"]`), or k1 in the loss,
-    has no such gradient and is not judged. A declared `kl_coef` without any gradient at advantages of zero is an error.
-    For an adapter with only an `objective`, the probe computes its gradient on four log-probabilities that the
-    reference finds more or less likely.
+    slightly less, for k2 and k3). With the correct sign, a step moves the policy towards the reference. A cosine
+    below -0.3 means a KL term of the wrong sign, which rewards divergence. If the adapter names no reference, the probe
+    uses the forward passes of the loss without gradient. In the forward passes without gradient, the probe lowers the
+    log-probability of the first token of two samples and raises that of two others. The policy's log-probabilities must
+    move in the same direction. The probe does not certify the size of the coefficient (KL002). A KL in the reward
+    (`settings["use_kl_in_reward"]`), or k1 in the loss, has no gradient towards the reference and is not judged. A
+    declared `kl_coef` without any gradient at advantages of zero is an error. For an adapter with only an `objective`,
+    the probe computes the gradient of the objective on four tokens. The reference gives two of the four tokens a higher
+    probability than the policy, and two a lower probability.
 
     ## Thresholds of the probe
-    - `least_cosine`: a cosine below the negative of this value, with the direction towards the reference, means a wrong
-      sign.
+    - `least_cosine`: cosine of a step with the direction towards the reference; a cosine below the negative of this
+      value means a wrong sign.
     """
     if (settings or {}).get("kl_coef") == 0:
         raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")
@@ -52,14 +53,13 @@ def probe_sign(
     return fires(
         not found >= -least_cosine,
         "A step on the KL term alone moves the policy away from the reference (cosine {cosine:.2f} with the "
-        "direction towards it).",
+        "direction towards the reference).",
         cosine=found,
     )
 
 
 def _expected(settings: Any) -> bool:
-    """Return whether a KL term in the loss is declared, and no other term that would leave a gradient without
-    advantages."""
+    """Return whether a KL term in the loss is declared, and no other term that has a gradient at zero advantages."""
     declared = settings or {}
     return bool(declared.get("kl_coef")) and not (declared.get("use_kl_in_reward") or declared.get("entropy_coef"))
 
@@ -67,15 +67,15 @@ def _expected(settings: Any) -> bool:
 def _absent(settings: Any) -> Fires:
     return fires(
         True,
-        "A KL coefficient of {coefficient:g} is declared, but the loss has no KL term: "
-        "at zero advantages it has no gradient.",
+        "A KL coefficient of {coefficient:g} is declared, but the loss has no KL term: its gradient at zero "
+        "advantages is 0.",
         error=True,
         coefficient=float(settings["kl_coef"]),
     )
 
 
 def _of_objective(objective: Any) -> Fires:
-    """Fires if the objective moves log-probabilities away from those of the reference."""
+    """Return a finding if the objective moves log-probabilities away from those of the reference."""
     if objective is None:
         raise probes.NotApplicable("needs objective, or backward with render, model and tokenizer")
     _, more = probes.gradient_effect.pulls(objective)
@@ -90,7 +90,7 @@ def _of_objective(objective: Any) -> Fires:
 
 
 def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
-    """Fires if the policy moves away from the log-probabilities of the forward passes without gradient."""
+    """Return a finding if the policy moves away from the log-probabilities of the forward passes without gradient."""
     if loss is None:
         raise probes.NotApplicable("needs reference, or loss")
     lower = [1.0, -1.0, 1.0, -1.0]

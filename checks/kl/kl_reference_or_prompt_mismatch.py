@@ -2,11 +2,12 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, each, is_any, latest, row, where, words
+from grpo_doctor.series import Column, Trend, baseline, each, is_any, isnan, latest, row, where, words
 
 
 @check(
     "KL006",
+    vital=True,
     kind="risk",
     severity="warning",
     confidence="medium",
@@ -15,19 +16,21 @@ from grpo_doctor.series import Column, baseline, each, is_any, latest, row, wher
     invalidates=("the KL penalty: it pulls the policy towards a model that the run did not start from",),
 )
 def kl_reference_or_prompt_mismatch(
-    kl: Column,
     step: Column,
+    known: Column = any_of("kl", "kl_sequence"),
+    kl: Column = None,
+    kl_sequence: Column = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     adapter: Column = any_of("settings.use_peft", "settings.lora_r", optional=True),
     teacher: Column = any_of("settings.teacher", optional=True),
     in_loss: Column = any_of("settings.use_kl_loss", optional=True),
     in_reward: Column = any_of("settings.use_kl_in_reward", optional=True),
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     success_solved: Column = None,
     epoch: Column = None,
     *,
     warn: float = 2e-2,
+    warn_summed: float = 1.0,
     back: float = 0.9,
     far: float = 1.5,
     absurd: float = 10.0,
@@ -36,32 +39,38 @@ def kl_reference_or_prompt_mismatch(
     """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
-    The check uses the KL of the first row, if that is step 0 or 1. Severity is warning above 0.02 nats per token and
-    error above 10. Up to 1.5, the severity is info once the reward has gained or the task is solved. If a row is the
-    mean over an epoch (`rows = epochs`), the first row includes many updates. The finding is then a warning of low
-    confidence once the KL falls below 90% of the first value: a policy that starts at its reference would move away
-    from it. If the first row of a log is a later step, a falling KL is a warning above 1.5 and an error above 10. If
-    the only row is more than a tenth of an epoch into the run, nothing is reported before a second row shows the
-    distance between rows. Single values without a step or an epoch (`rows = unnumbered`) are not judged.
+    The check uses the KL of the first row if the log starts at step 0 or 1. Severity is warning if this KL is above
+    0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is warning if the
+    first KL is above 1 nat. Severity is info for a first KL of up to 1.5 nats per token once the reward has gained or
+    the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many updates. For
+    means over epochs, severity is warning, with low confidence, once the KL falls below 90% of its first value. A
+    policy that starts at its reference would move away from the reference. In a log that starts at a later step, a
+    first KL above 1.5 is a warning if the KL falls. A falling KL that was above 10 on the first row is an error. A log
+    with a single row is not judged if the row is more than a tenth of an epoch into the run. Single values without a
+    step or an epoch (`rows = unnumbered`) are not judged.
 
     ## Thresholds
-    - `warn`: KL of the first row, nats per token, for a warning.
-    - `back`: share of the first KL below which the KL counts as fallen.
-    - `far`: KL of the first row, nats per token, for a warning in a run that learns or whose log starts late.
-    - `absurd`: KL of the first row, nats per token, for an error; a supervised stage before RL is not that far.
-    - `into`: fraction of an epoch after which a single row is probably not the first of its run.
+    - `warn`: KL of the first row, nats per token, above which the severity is warning.
+    - `warn_summed`: KL of the first row, nats per response, above which the severity is warning.
+    - `back`: ratio of the KL to its first value below which the KL counts as fallen.
+    - `far`: KL of the first row, nats per token, above which the severity is warning even in a run that learns, or
+      whose log starts late.
+    - `absurd`: KL of the first row, nats per token, above which the severity is error; a supervised stage before RL
+      moves the policy less far.
+    - `into`: epoch, as a fraction, after which a single row is probably not the first row of its run.
 
     ## Why it matters
-    At the start the policy **is** the reference, so their KL is 0 by identity (below 1e-6 in float32, 1e-4 in bf16).
-    Any other value has a cause: a different prompt format, a double BOS, dropout, an adapter left on in the reference,
-    a different mask, quantisation, or different weights. The penalty then pulls the policy towards the wrong model.
+    At the start, the policy **is** the reference, so the KL is 0 by definition (below 1e-6 in float32, 1e-4 in bf16).
+    Causes of a larger KL are a different prompt format, a double BOS, dropout, a different mask, quantisation, or
+    different weights. An adapter that is left on in the reference also causes a larger KL. With a wrong reference, the
+    penalty pulls the policy towards the wrong model.
 
     ## Example
     ```text
     kl: 1.5 1.6 1.6
     ```
-    Warning at step 1: The KL to the reference was 1.5 nats/token on the first row, so the run did not start from
-    its reference.
+    Warning at step 1: The KL to the reference was 1.5 nats/token on the first row, so the policy differed
+    from its reference or was scored differently.
 
     ```text
     kl: 0 0.001 0.002
@@ -70,12 +79,11 @@ def kl_reference_or_prompt_mismatch(
 
     ## Known false alarms
     On-policy distillation, whose reference is a teacher: public runs start at 0.5 to 0.9 nats. With a declared teacher,
-    the severity is info. Severity is also info if a run declares no KL term, because the log then contains the distance
-    to a different model. In a run that learns, it is info up to 1.5 nats. With LoRA, the reference is the base model,
-    so a run that starts from a supervised adapter starts at a distance. If an adapter is declared, the severity is info
-    up to 10 nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01
-    nats. A log that starts after step 1, which is judged only above 1.5 nats with a later fall (an error above 10); a
-    resumed run looks the same. Sums over the sequence, which are a separate field.
+    the severity is info. Severity is also info if a run declares that it has no KL term, because the log then contains
+    the distance to a different model. With LoRA, the reference is the base model, so a run that starts from a
+    supervised adapter starts at a distance from its reference. If an adapter is declared, the severity is info up to 10
+    nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01 nats. A
+    resumed run, whose log looks like that of a run that starts far from its reference.
 
     ## Remedy
     Build ids once and pass ids instead of text. Use eval mode for both models, and disable the adapter for the
@@ -84,20 +92,22 @@ def kl_reference_or_prompt_mismatch(
     ## Sources
     huggingface/trl#3500 (dropout), #3520 (BOS); NVIDIA-NeMo/RL#855 (double BOS); BoBaCai/grpo-dual, bug 3.
     jianghoucheng/Agent_On_Policy_Distillation (a teacher: 0.55 to 0.83 on the first row).
+    CodeX-Addy/Fine-Tuning-LLM, RLHF_PPO.ipynb (29 nats per response on the first row, dropout in both models).
     """
-    first, began = baseline(kl, 1), baseline(step, 1)
+    first, summed, began = baseline(kl, 1), baseline(kl_sequence, 1), baseline(step, 1)
     epochs = is_any(rows_are, "epochs")
-    begins = (began <= 1) & ~((row(kl) == 1) & ((epoch > into) | is_any(rows_are, "unnumbered")))
+    begins = (began <= 1) & ~((row(known) == 1) & ((epoch > into) | is_any(rows_are, "unnumbered")))
     start = begins & ~epochs
     nears = (began <= 1) & epochs & (latest(kl) < back * first)
     falls = (began > 1) & (first > far) & (latest(kl) < back * first)
-    away = ((start | nears) & (first > warn)) | falls
+    per_response = isnan(first)
+    away = ((start | nears) & (first > warn)) | falls | (start & per_response & (summed > warn_summed))
     distils = each(lambda name: isinstance(name, str) and name.lower() not in ("", "none", "null"), teacher) > 0
-    excused = ((adapter > 0) & (first <= absurd)) | distils | ((in_loss == 0) & (in_reward == 0))
-    learns = ((reward_gained & ~reward_fallen) | success_solved) & (first <= far)
+    excused = ((adapter > 0) & ~(first > absurd)) | distils | ((in_loss == 0) & (in_reward == 0))
+    learns = ((reward_trend.gained & ~reward_trend.fallen) | success_solved) & (first <= far)
     return fires(
         away & ~excused & ~learns,
-        "The KL to the reference was {first:.3g} nats/token {where}.",
+        "The KL to the reference was {first:.3g} nats/{per} {where}.",
         hold=(1, 1),
         clear=1,
         info=away,
@@ -105,12 +115,13 @@ def kl_reference_or_prompt_mismatch(
         confidence=where(epochs, "low", "medium"),
         onset=began,
         where=words(_where, began, where(epochs | falls, kl, math.nan)),
-        first=first,
+        first=where(per_response, summed, first),
+        per=where(per_response, "response", "token"),
     )
 
 
 def _where(began: float, kl: float) -> str:
     if kl == kl:
         over = "over the first epoch" if began <= 1 else f"on the first row (step {began:.0f})"
-        return f"{over} and fell to {number(kl)}, so the run did not start from its reference"
-    return "on the first row, so the run did not start from its reference"
+        return f"{over} and fell to {number(kl)}, so the policy differed from its reference or was scored differently"
+    return "on the first row, so the policy differed from its reference or was scored differently"

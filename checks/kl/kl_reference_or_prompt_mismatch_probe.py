@@ -19,15 +19,15 @@ def probe_reference(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe checks two properties before any update. First, in the batch of the loss, the ids before the response must
-    be those of the prompt as rendered for the rollout (a loss on the raw prompt scores a text that was never sampled).
-    Second, the policy's log-probabilities of canary responses must equal the reference's: k3 below 1e-4 nats/token
-    (1e-2 if a module computes in half precision). With a declared `kl_coef` of 0, the reference is not checked. The
+    be those of the prompt as rendered for the rollout. A loss on the raw prompt would score a text that was never
+    sampled. Second, policy and reference must give canary responses the same log-probabilities: the k3 KL must be at
+    most 1e-4 nats/token (1e-2 with half precision). With a declared `kl_coef` of 0, the reference is not checked. The
     probe assumes that the adapter's model is a policy before RL. With a trained checkpoint and the original reference,
     the probe fires; the finding is then correct but not a problem.
 
     ## Thresholds of the probe
-    - `limit`: k3 KL between policy and reference, nats per token, up to which they count as equal.
-    - `low_precision`: the same limit if a module computes in half precision.
+    - `limit`: k3 KL between policy and reference, nats per token, up to which policy and reference count as equal.
+    - `low_precision`: k3 KL up to which policy and reference count as equal if a module computes in half precision.
     """
     craft = probes.crafted_inputs
     _, own, responses = craft.answered(render, tokenizer, model, prompts)
@@ -40,8 +40,8 @@ def probe_reference(
         hidden = sum(_hidden(batch, n, prompt) for n, prompt in enumerate(own))
         return fires(
             True,
-            "In {hidden} of {rows} prompts, the loss masks tokens that the rollout attends to. Padding is detected "
-            "by token id, and the prompt contains that id."
+            "In {hidden} of {rows} prompts, the loss masks tokens that the rollout attends to. Padding is detected by "
+            "token id, and the prompt contains the padding id."
             if hidden == strange
             else "{strange} of {rows} prompts reach the loss with ids that differ from those in the rollout.",
             strange=strange,
@@ -69,7 +69,7 @@ def probe_reference(
 
 
 def _hidden(batch: Any, row: int, prompt: list[int]) -> bool:
-    """Return whether a row contains the prompt with tokens in it that nothing attends to."""
+    """Return whether a row contains the prompt, but masks some of its tokens."""
     ids, real = batch.input_ids[row].tolist(), batch.attention_mask[row].tolist()
     size = len(prompt)
     return any(ids[n : n + size] == prompt and not all(real[n : n + size]) for n in range(len(ids) - size + 1))

@@ -10,14 +10,14 @@ def kl_warned_negative(events: Column) -> Fires:
     """The trainer warns that its KL estimate is negative.
 
     ## What it sees
-    The log contains the line "KL divergence is starting to become negative". TRL's PPO prints it if the KL to the
-    reference, summed over a response and averaged over a batch, is below -1. Python shows such a warning once, so one
-    line is enough; if the KL is recorded too, KL004 judges its values.
+    The log contains the line "KL divergence is starting to become negative". TRL's PPO prints this warning if the KL to
+    the reference, summed over a response and averaged over a batch, is below -1. Python shows a repeated warning only
+    once, so one line is enough. If the KL is also recorded, KL004 judges its values.
 
     ## Why it matters
-    The true KL is never negative. An estimate is negative if the samples are less likely under the scored policy than
-    under the reference: they were sampled with different settings or weights. The penalty then rewards the policy for
-    moving away from its reference.
+    The true KL is never negative. A negative estimate means that the samples, drawn with different settings or weights,
+    are less likely under the scored policy than under the reference. A penalty on a negative estimate rewards the
+    policy for moving away from its reference.
 
     ## Example
     ```log

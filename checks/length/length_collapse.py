@@ -5,6 +5,7 @@ import numpy as np
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.series import (
     Column,
+    Trend,
     baseline,
     began,
     best,
@@ -31,16 +32,8 @@ def length_collapse(
     step: Column,
     length: Column = any_of("response_length_median", "response_length_mean"),
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_lean: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
-    reward_best: Column = None,
-    reward_now: Column = None,
-    reward_shown: Column = None,
-    meant_best: Column = None,
-    meant_now: Column = None,
-    meant_shown: Column = None,
+    reward_trend: Trend = None,
+    meant_trend: Trend = None,
     *,
     collapsed_below_share: float = 0.25,
     shortest: float = 2.0,
@@ -51,28 +44,28 @@ def length_collapse(
     """Responses have become much shorter than at the start of the run.
 
     ## What it sees
-    The check compares the response length (median, else mean) with that of the first row, before any update. It must be
-    below a quarter of that length, and three standard errors below it by the noise of single rows on a log scale. If
-    this holds on 3 of 5 rows, the severity is warning. Severity is error if three conditions hold on 6 of the last 10
-    rows. The reward is known, it has moved by less than half of the smallest detectable gain, and it is not near its
-    maximum. If the reward has not fallen and responses still have 8 tokens, an error requires 20 rewards. Severity is
-    also error if the length is at most 2 tokens, and critical at 1.5 tokens or less. Severity is info if the reward has
-    gained and either the task is solved, or the gain came before the collapse and has been kept. If the reward
-    components are known, only the gain of those other than formatting counts. Runs whose first row has fewer than 8
-    tokens are not judged, because their task asks for short answers. The onset is the step at which the length fell
-    below 90% of its first value. Once the reward has moved, the length at the best reward replaces the first value if
-    it is smaller.
+    The check compares the response length (median, or else mean) with that of the first row, before any update.
+    Severity is warning if the length is below a quarter of the first length on 3 of 5 rows. The difference must exceed
+    three standard errors of the noise of single rows on a log scale. Severity is error if, on 6 of 10 rows, the reward
+    is not near its maximum and has not risen by half of the smallest detectable gain. If the reward has not fallen and
+    responses still have 8 tokens, an error requires 20 rewards. Severity is also error if the length is at most 2
+    tokens, and critical if it is at most 1.5 tokens. Severity is info if the reward has gained and either the task is
+    solved, or the gain came before the collapse and has been kept. If the reward components are known, only the gain of
+    components other than formatting counts. Runs whose first row has fewer than 8 tokens are not judged, because their
+    task requires short answers. The onset is the step at which the length fell below 90% of its first value. Once the
+    reward has moved, the length at the best reward replaces the first length if it is smaller.
 
     ## Thresholds
-    - `collapsed_below_share`: share of the first response length below which it counts as collapsed.
-    - `shortest`: tokens up to which the severity is error regardless of the reward.
-    - `single`: tokens up to which it is critical.
-    - `ordinary`: tokens of the first row below which the task asks for short answers.
-    - `early_rewards`: rewards before which a reward that has not fallen may still rise.
+    - `collapsed_below_share`: ratio of the response length to its first value below which the length counts as
+      collapsed.
+    - `shortest`: response length, tokens, up to which the severity is error regardless of the reward.
+    - `single`: response length, tokens, up to which the severity is critical.
+    - `ordinary`: response length on the first row, tokens, below which the run is not judged.
+    - `early_rewards`: number of recorded rewards below which a reward that has not fallen may still rise.
 
     ## Why it matters
     A policy that writes two or three tokens cannot explore: its responses are identical, groups have zero variance, and
-    no gradient leads back. The collapse often happens suddenly, on the second row.
+    no gradient leads to longer responses. The collapse often happens suddenly, on the second row.
 
     ## Example
     ```text
@@ -86,7 +79,7 @@ def length_collapse(
     No finding.
 
     ## Known false alarms
-    A dip that recovers, which clears the finding. For example, a healthy public run of
+    A temporary dip of the length; the finding clears when the length recovers. For example, a healthy public run of
     ShibukiZero/assignment5-alignment went from 305 to 30 and back to 400 tokens. A reward that gains: a policy that
     drops filler is learning, so the severity stays warning.
 
@@ -102,22 +95,22 @@ def length_collapse(
     chance = 3 * math.sqrt(2) * noise(np.log1p(length))
     short = (length < first * fmin(collapsed_below_share, np.exp(-chance))) & (first >= ordinary)
     known = reward_mean == reward_mean
-    better = ((reward_lean > 0.5) & ~reward_fallen) | reward_solved
+    better = ((reward_trend.lean > 0.5) & ~reward_trend.fallen) | reward_trend.solved
     level = recent_mean(reward_mean)
     at_best = latest(where(level >= best(level), length, np.nan))
-    tried = reward_fallen | (total(known) >= early_rewards) | (length < ordinary)
+    tried = reward_trend.fallen | (total(known) >= early_rewards) | (length < ordinary)
     useless = short & tried & (moving_sum(short & known & ~better, 10) >= 6)
-    kept = where(isnan(meant_best), reward_best - reward_now < reward_shown, meant_best - meant_now < meant_shown)
-    learnt_first = baseline(where(short, reward_gained, np.nan), 1) > 0
+    kept, correct = (trend.best - trend.now < trend.shown for trend in (reward_trend, meant_trend))
+    kept = where(isnan(meant_trend.best), kept, correct)
+    learnt_first = baseline(where(short, reward_trend.gained, np.nan), 1) > 0
+    reached = where((reward_trend.gained | reward_trend.fallen) & (at_best < first), at_best, first)
     return fires(
-        short & ~(reward_gained & (reward_solved | (learnt_first & kept))),
+        short & ~(reward_trend.gained & (reward_trend.solved | (learnt_first & kept))),
         "The mean response length fell from {first:.4g} to {length:.3g} tokens.",
         info=short,
         error=useless | (short & (length <= shortest)),
         critical=short & (length <= single),
-        onset=began(
-            short, length < 0.9 * where((reward_gained | reward_fallen) & (at_best < first), at_best, first), step
-        ),
+        onset=began(short, length < 0.9 * reached, step),
         first=first,
         length=length,
     )

@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, best, latest, noise, recent_mean, total, where
+from grpo_doctor.series import Column, Trend, baseline, began, best, latest, noise, recent_mean, total, where
 
 
 @check(
@@ -19,9 +19,7 @@ def length_explosion(
     step: Column,
     cut_share: Column = None,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_lean: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     invalid_rate: Column = None,
     max_new_tokens: Column = None,
     *,
@@ -35,24 +33,26 @@ def length_explosion(
     """Responses grow towards the length limit without a reward gain.
 
     ## What it sees
-    The mean length of the last 5 rows is above twice that of the first row. The difference must exceed three standard
-    errors of the noise of single rows on a log scale (one row of a small batch may be short by chance). Severity is
-    warning if, in addition, the share of truncated responses rose by 0.15 or the mean length exceeds 75% of
-    `max_new_tokens`. Above twice the first length, the severity is error in three cases. First, the reward has fallen
-    from its best level, and responses are 1.5 times as long as they were then. In addition, truncated responses have
-    risen or are not recorded, or the length is near the limit. Second, truncated responses have risen or the length is
-    near the limit, and the reward has moved by less than half of the smallest detectable gain (starting at the 20th
-    reward). Third, the share of invalid responses has risen by 0.3. The check fires on 3 of 5 rows. The onset is the
-    step at which the mean exceeded 1.25 times the first length. If the reward has fallen, it is the step at which the
-    mean exceeded the length at the best reward.
+    The mean length of the last 5 rows must be above twice that of the first row. The difference must exceed three
+    standard errors of the noise of single rows on a log scale. One row of a small batch may be short by chance.
+    Responses reach the limit if the share of truncated responses rose by 0.15, or the mean length exceeds 75% of
+    `max_new_tokens`. Severity is warning if responses reach the limit. Severity is error in three cases. First, the
+    reward has fallen from its best level, and responses are 1.5 times as long as at the best reward. The first case is
+    excluded if the log shows that responses do not reach the limit. Second, responses reach the limit, and the reward
+    has risen by less than half of the smallest detectable gain (starting at the 20th reward). Third, the share of
+    invalid responses has risen by 0.3. The check fires on 3 of 5 rows. The onset is the step at which the mean exceeded
+    1.25 times the first length. If the reward has fallen, the length at the best reward is used instead of the first
+    length.
 
     ## Thresholds
-    - `grown_factor`: factor over the first response length.
-    - `since_best`: factor over the length at the best reward for an error.
-    - `cut_rise`: rise of the share of truncated responses that must accompany the growth.
-    - `limit_share`: share of max_new_tokens, 0 to 1, above which the mean length is close to the limit.
-    - `invalid_rise`: rise of the share of invalid responses for an error.
-    - `early_rewards`: rewards before which a reward that has not fallen may still rise.
+    - `grown_factor`: ratio of the mean response length to its first value above which the length counts as grown.
+    - `since_best`: ratio of the mean response length to the length at the best reward at or above which the severity is
+      error.
+    - `cut_rise`: minimum rise of the share of truncated responses for a warning.
+    - `limit_share`: mean length, as a share of max_new_tokens, 0 to 1, above which the length counts as close to the
+      limit.
+    - `invalid_rise`: rise of the share of invalid responses at or above which the severity is error.
+    - `early_rewards`: number of recorded rewards below which a reward without a gain may still rise.
 
     ## Why it matters
     Truncated responses have no answer, so rewards fall to the minimum and become equal in every group. Generation time
@@ -75,8 +75,8 @@ def length_explosion(
     No finding.
 
     ## Known false alarms
-    Reasoning runs whose length and reward grow together; they are not reported below the limit. A restart with a
-    different limit.
+    Reasoning runs whose length and reward grow together are not reported unless responses reach the limit. A restart
+    with a different length limit.
 
     ## Remedy
     Count truncated responses as wrong and raise the limit. Remove an entropy bonus. Check that EOS is inside the mask.
@@ -94,12 +94,12 @@ def length_explosion(
     cut = recent_mean(cut_share) - baseline(cut_share, 1) >= cut_rise
     full = now > limit_share * max_new_tokens
     known = reward_mean == reward_mean
-    poor = known & ~(reward_lean > 0.5) & (total(known) >= early_rewards)
+    poor = known & ~(reward_trend.lean > 0.5) & (total(known) >= early_rewards)
     broken = invalid_rate - baseline(invalid_rate, 1) >= invalid_rise
     level = recent_mean(reward_mean)
     at_best = latest(where(level >= best(level), now, np.nan))
     spared = (cut_share == cut_share) & ~(cut | full)
-    with_it = reward_fallen & ~(now < since_best * at_best) & ~spared
+    with_it = reward_trend.fallen & ~(now < since_best * at_best) & ~spared
     bad = long & (with_it | ((cut | full) & poor) | broken)
     grown = (long & (cut | full)) | bad
     return fires(
@@ -110,6 +110,8 @@ def length_explosion(
         first=where(with_it, at_best, first),
         now=now,
         gain=where(
-            with_it, " since the best reward", where(reward_gained, ", up to their limit", " without a reward gain")
+            with_it,
+            " since the best reward",
+            where(reward_trend.gained, ", up to the length limit", " without a reward gain"),
         ),
     )

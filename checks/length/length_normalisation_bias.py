@@ -17,20 +17,21 @@ def length_normalisation_bias(
     """Wrong answers get longer while correct answers do not.
 
     ## What it sees
-    The check reads the rollouts or the saved responses of each step. It uses the mean length in characters of correct
-    and wrong responses, or of responses above and below the step's mean reward. It fires if the length ratio of wrong
-    to correct answers rises over 12 rows (Kendall's tau above 0.5) and wrong answers are 25% longer than on the first
-    of these rows. This must hold on 3 of 5 rows. Severity is info, or warning if the run declares a loss that averages
-    per sequence (TRL `grpo`, verl `seq-mean-...`).
+    The check uses the mean length in characters of correct and wrong responses, from the rollouts or the saved
+    responses of each step. If correctness is unknown, responses above and below the step's mean reward are compared.
+    The check fires on 3 of 5 rows if the length ratio of wrong to correct answers rises over 12 rows (Kendall's tau
+    above 0.5). In addition, wrong answers must be 25% longer than at the start and longer than correct answers.
+    Severity is info, or warning if the run declares a loss that averages per sequence (TRL `grpo`, verl
+    `seq-mean-...`).
 
     ## Thresholds
-    - `rows`: rows over which the trend is judged.
-    - `tau`: Kendall's tau of the length ratio of wrong to correct answers above which it counts as rising.
-    - `longer`: factor over the first length of wrong answers above which they count as longer.
+    - `rows`: number of rows over which the trend of the length ratio is computed.
+    - `tau`: Kendall's tau of the length ratio of wrong to correct answers above which the ratio counts as rising.
+    - `longer`: ratio of the length of wrong answers to its first value above which wrong answers count as longer.
 
     ## Why it matters
-    With a mean per response, each token of a long wrong answer is penalised less than each token of a short one. Wrong
-    answers therefore grow, and length rises without better reasoning.
+    With a mean per response, each token of a long wrong answer is penalised less than each token of a short wrong
+    answer. Wrong answers therefore grow, and the response length rises without better reasoning.
 
     ## Example
     ```text

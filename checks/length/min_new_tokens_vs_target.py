@@ -12,15 +12,16 @@ def min_new_tokens_vs_target(
     """The minimum length sets the response length.
 
     ## What it sees
-    The minimum is at least 2 tokens, and the response length (median, else mean) is within 20% of the minimum on 3 of 5
-    rows. Most responses therefore end as soon as they can. The lengths of the supervised answers would show whether the
-    minimum is too high, but records do not contain them.
+    The check fires if the response length (median, or else mean) is at most 20% above the minimum length on 3 of 5
+    rows. The minimum length must be at least 2 tokens. At such a length, most responses end as soon as the minimum
+    allows. The lengths of the supervised answers would show whether the minimum is too high, but logs do not contain
+    these lengths.
 
     ## Thresholds
-    - `near_factor`: factor over min_new_tokens up to which most responses end as soon as allowed.
+    - `near_factor`: ratio of the response length to min_new_tokens up to which the check fires.
 
     ## Why it matters
-    Answers that would be shorter are extended with forced tokens, which are scored and trained on.
+    Responses that would be shorter are extended with forced tokens, which are scored and trained on.
 
     ## Example
     ```text
@@ -37,7 +38,7 @@ def min_new_tokens_vs_target(
     No finding.
 
     ## Known false alarms
-    Answers of one fixed length, such as a date or a code.
+    Tasks whose answers have one fixed length, such as a date or a code.
 
     ## Remedy
     Set the minimum to at most the 25th percentile of the lengths of supervised answers, and the limit to at least the

@@ -13,11 +13,11 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     """Responses contain more than one end-of-turn token.
 
     ## What it sees
-    The check fires if responses have more than 1.05 end-of-turn tokens on 3 of 5 rows. At least one response in twenty
-    then continues after its end, or contains part of the prompt or of the padding.
+    The check fires if responses have more than 1.05 end-of-turn tokens on 3 of 5 rows. Above 1.05, about one response
+    in twenty or more continues after its end, or contains part of the prompt or of the padding.
 
     ## Thresholds
-    - `most_tokens`: end-of-turn tokens per response above which the check fires.
+    - `most_tokens`: mean number of end-of-turn tokens per response above which the check fires.
 
     ## Why it matters
     Text after the end of the turn is scored and trained on, and the policy learns to write both sides of the dialogue.
@@ -26,7 +26,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     ```text
     eot_per_response: 1x3 2.5x3
     ```
-    Error at step 4: Responses contain 2.5 end-of-turn tokens on average; they should contain one.
+    Error at step 4: Responses contain 2.5 end-of-turn tokens on average instead of one.
 
     ```text
     eot_per_response: 1x6
@@ -34,7 +34,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     No finding.
 
     ## Known false alarms
-    A trainer that also counts padding, if the padding token is the end-of-turn token. Tool use, in which a response
+    A trainer that also counts padding, with the end-of-turn token as the padding token. Tool use, in which a response
     contains several turns by design.
 
     ## Remedy
@@ -45,6 +45,6 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     """
     return fires(
         eot_per_response > most_tokens,
-        "Responses contain {count:.3g} end-of-turn tokens on average; they should contain one.",
+        "Responses contain {count:.3g} end-of-turn tokens on average instead of one.",
         count=eot_per_response,
     )

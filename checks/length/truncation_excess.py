@@ -7,6 +7,7 @@ from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import (
     Column,
+    Trend,
     baseline,
     began,
     best,
@@ -26,11 +27,12 @@ from grpo_doctor.series import (
 from grpo_doctor.series import solved as is_solved
 
 MET, SET_BY = 3, (32, 50)
-"""Number of rows on which the longest mean length must recur to count as the limit, because two may be chance; and the
-numbers of which usual limits are multiples: answers of one form have such a length in one case of twenty."""
+"""Number of rows on which the longest mean length must recur to count as the limit, because two rows may be chance, and
+the numbers of which usual limits are multiples. The length of an answer in a fixed format is a multiple by chance in
+one case of twenty."""
 PILE, PILED = 10, 0.1
-"""Number of rows, and share of all rows, on which any repeated length counts as the limit, because only truncation
-makes a length recur so often."""
+"""Number of rows, and share of all rows, on which the longest mean length must recur to count as the limit, whatever
+its value, because only truncation makes a length recur so often."""
 
 
 @check(
@@ -38,7 +40,7 @@ makes a length recur so often."""
     vital=True,
     severity="warning",
     confidence="medium",
-    explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW015", "DIV004"),
+    explains=("ADV003", "STL001", "STL004", "REW001", "REW009", "REW011", "REW015", "DIV004"),
     explains_from="error",
     invalidates=("rewards of truncated responses: they were scored without their answer",),
 )
@@ -49,15 +51,8 @@ def truncation_excess(
     reward_mean: Column = None,
     reward_std: Column = None,
     reward_max: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
-    reward_unit: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
-    reward_shown: Column = None,
-    meant_gained: Column = None,
-    meant_shown: Column = None,
+    reward_trend: Trend = None,
+    meant_trend: Trend = None,
     response_length_mean: Column = None,
     response_length_max: Column = None,
     max_new_tokens: Column = None,
@@ -77,56 +72,60 @@ def truncation_excess(
 
     ## What it sees
     The check uses the share of truncated responses. Severity is **warning** if more than 10% of the responses in the
-    last 5 rows are truncated, on at least three of these rows (one truncated response of eight may be chance). Severity
-    is also warning if more than half are truncated on every row so far.
+    last 5 rows are truncated, on at least three rows. One truncated response of eight may be chance. Severity is also
+    warning if more than half of the responses are truncated on every row so far.
 
     Severity is **error** in two cases:
 
-    - after 10 steps: in the last 10 rows, more than half of the responses are truncated and the reward has fallen.
-      Alternatively, more than 80% are truncated and the reward is constant.
-    - after 60 steps: more than 80% are truncated, over the whole run and recently, and the reward has not gained. This
-      requires a logged share, or mean lengths that are all equal.
+    - After 10 steps, a fall in reward is an error if more than half of the responses in the last 10 rows are truncated.
+      A constant reward is an error if more than 80% of the responses are truncated.
+    - After 60 steps, a missing gain in reward is an error if more than 80% of the responses are truncated, over the
+      whole run and recently. The share of truncated responses must be logged, or all mean lengths must be equal.
 
-    Three things prevent an error: the reward has gained, it is at 80% of its maximum and differs within a batch, or
-    truncation is falling. Truncation is falling if Kendall's tau over those rows is below -0.4. If more than 80% are
-    truncated by a logged share, a gain must exceed what formatting explains. If the reward has formatting components
-    and others, the others must have gained. If only the sum is known, it must have gained half a standard deviation of
-    single rewards. If no spread is recorded, the required gain is 0.25 on a scale of 0 to 1, and any detectable gain on
-    another scale.
+    Severity is not error if the reward has gained, or if it is at 80% of its maximum and differs within a batch.
+    Severity is also not error if truncation is falling, which means that Kendall's tau of the share over 10 rows is
+    below -0.4. If more than 80% of the responses are truncated according to a logged share, a gain must exceed what
+    formatting explains. If the reward has components other than formatting, these components must have gained. If only
+    the sum is known, the sum must have gained half a standard deviation of single rewards. If no spread is recorded,
+    the required gain is 0.25 on a scale of 0 to 1, and any detectable gain on another scale.
 
-    Severity is **info** if truncation has no visible cost. This is the case if the reward has gained. It is also the
-    case if the reward has not fallen and at most half of the responses are truncated, recently and over the whole run.
-    If over 80% are truncated, recently and over the whole run by a logged share, severity is info only if the task is
-    solved. Many runs that learn start with half of their responses truncated; STL001 reports a reward that also stays
+    Severity is **info** if truncation has no visible cost, because the reward has gained. Severity is also info if the
+    reward has not fallen and at most half of the responses are truncated, recently and over the whole run. If a logged
+    share shows that over 80% of the responses are truncated, recently and throughout, severity is info only for a
+    solved task. Many runs that learn start with half of their responses truncated; STL001 reports a reward that stays
     flat.
 
-    If no share is logged, it is estimated from the mean length over 10 rows. At a share r of the limit, 0.95 or more,
-    it is 2r - 1. The limit is the declared one, a constant largest length, or the longest mean. The longest mean counts
-    only if other means have decimals. In addition, it must be a multiple of 32 or 50 that has occurred three times.
-    Otherwise, it must have occurred on ten rows and a tenth of all rows. Each row at exactly that mean then counts as
-    fully truncated. A mean length above 16 tokens that has been exactly at its maximum for 10 rows is also the limit.
-    Two rows are enough if the longest recorded response equals the mean on both. A logged share counts as 0 if even the
-    longest response is below 95% of the declared limit.
+    If the share of truncated responses is not logged, the check estimates it from the mean length over 10 rows. If the
+    mean length is a fraction r of the limit, and r is at least 0.95, the estimated share is 2r - 1. The limit is the
+    declared limit, a constant maximum length, or the longest mean length. The longest mean length counts as the limit
+    only if other mean lengths have decimals. In addition, the longest mean length must be a multiple of 32 or 50 that
+    has occurred three times. A longest mean length that has occurred on ten rows and on a tenth of all rows also counts
+    as the limit. Each row at exactly this length counts as fully truncated. A mean length above 16 tokens that has been
+    exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest recorded response equals
+    the mean length on both rows. A logged share counts as 0 if even the longest response is below 95% of the declared
+    limit.
 
-    The finding clears once the last 5 rows are below the threshold, so the end of the run counts, not the start.
+    The finding clears once the share over the last 5 rows is below the limit, so the end of the run counts, not the
+    start.
 
     ## Thresholds
-    - `warn`: share of truncated responses, 0 to 1, for a warning.
-    - `bad`: share of truncated responses, 0 to 1, for an error if the reward has fallen or never moved.
-    - `rows`: rows over which the share for an error is averaged, and rows of a constant length.
-    - `short_tokens`: tokens up to which a constant length does not count as the limit.
+    - `warn`: share of truncated responses, 0 to 1, above which the severity is warning.
+    - `bad`: share of truncated responses, 0 to 1, above which the severity is error if the reward has fallen.
+    - `rows`: number of rows over which the share for an error is averaged, and after which a constant mean length
+      counts as the limit.
+    - `short_tokens`: mean length, tokens, up to which a constant length does not count as the limit.
     - `limit_share`: mean length, as a share of the limit, at or above which nearly all responses are truncated.
-    - `outcome_share`: share of truncated responses over the whole run, 0 to 1, at or above which the finding is an
-      outcome.
+    - `outcome_share`: share of truncated responses, recently and over the whole run, 0 to 1, above which a missing gain
+      is an error.
     - `nearly`: reward, as a share of 1 or of the largest single reward, at or above which the finding is not an error.
-    - `early_steps`: steps before which the lack of a gain is not judged.
-    - `equal`: standard deviation of single rewards, as a share of their mean, up to which they do not differ.
+    - `early_steps`: number of steps before which a missing gain is not judged.
+    - `equal`: standard deviation of single rewards, as a share of their mean, up to which rewards count as equal.
     - `gain_deviations`: gain, in standard deviations of single rewards, that formatting alone does not explain (Cohen's
       medium effect).
 
     ## Why it matters
-    A truncated response has no answer. If it is scored as wrong, groups get equal rewards; if its partial text is
-    scored, the policy learns to be truncated.
+    A truncated response has no answer. If truncated responses are scored as wrong, groups get equal rewards. If the
+    partial text is scored, the policy learns to write responses that are truncated.
 
     ## Example
     ```text
@@ -143,10 +142,10 @@ def truncation_excess(
 
     ## Known false alarms
     Runs that start with 70% of the responses truncated and recover. Runs that keep a reward of 0.9 with every response
-    truncated; the severity is then warning. Frameworks that check only one of several limits and log 0 although
-    responses are truncated, or that count responses which end exactly at the limit. Masking of truncated responses is
-    disputed: Skywork-OR1 found training without masking to be better. Masking leaves a group without a gradient if all
-    of its responses are truncated.
+    truncated; the severity is then warning. Frameworks that check only one of several limits, and therefore log a share
+    of 0 although responses are truncated. Frameworks that count responses that end with EOS exactly at the limit.
+    Masking of truncated responses is disputed: Skywork-OR1 found training without masking to be better. Masking leaves
+    a group without a gradient if all responses of the group are truncated.
 
     ## Remedy
     Raise the limit to the 95th percentile of the lengths of supervised answers. Give truncated responses no reward. Add
@@ -156,69 +155,85 @@ def truncation_excess(
     arXiv 2503.14476 (overlong filter 30 → 36, soft penalty 38 → 41); public runs of
     kartikmunjal/rlhf-and-reward-modelling-alt (every response at 64 tokens); trl PR#5759, verl#7823, ms-swift#4950.
     """
-    length = _level(response_length_mean, rows)
-    by_length = _by_length(
-        response_length_mean, response_length_max, max_new_tokens, length, rows, short_tokens, limit_share
-    )
-    share = where(
-        isnan(cut_share), by_length, where(response_length_max < limit_share * max_new_tokens, 0.0, cut_share)
-    )
-    so_far = total(share) / total(share == share)
-    over_rows, lately = _level(share, rows), _level(share, 5)
-    n = total(share == share)
-    thrice = where(n < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3
-    often = (lately > warn) & (thrice | (total(share > bad) >= n))
+    lengths = response_length_mean, response_length_max, max_new_tokens
+    share = _share(cut_share, *lengths, rows, short_tokens, limit_share)
+    n, over_rows, lately = total(share == share), _level(share, rows), _level(share, 5)
+    so_far = total(share) / n
+    often = (lately > warn) & _repeated(share, warn, bad)
     suffered = (lately > outcome_share) & (so_far > outcome_share)
-    paid = reward_gained & ~reward_fallen
-    costs = where(reward_mean == reward_mean, (fmax(lately, so_far) > bad) | reward_fallen, True) & ~(paid & ~suffered)
-    spread = total(reward_std) / total(reward_std == reward_std)
-    spread = where(isnan(spread), where(reward_unit, 0.5, np.nan), spread)
-    beyond_form = isnan(spread) | (reward_now - reward_first >= gain_deviations * spread)
-    grown = where(isnan(meant_shown), beyond_form, meant_gained)
+    paid = reward_trend.gained & ~reward_trend.fallen
+    costs = where(reward_mean == reward_mean, (fmax(lately, so_far) > bad) | reward_trend.fallen, True)
+    spread = _spread(reward_std, reward_trend.unit)
     guessed = isnan(cut_share) & (lowest(share) < 1)  # identical lengths leave no room for a guess
-    softened = grown | ~suffered | guessed
-    near = is_solved(reward_mean, reward_max, reward_unit, rows, nearly) & ~(spread <= equal * abs(reward_mean))
-    better = (reward_gained & ~reward_fallen & softened) | reward_solved | near
+    softened = _beyond_form(reward_trend, meant_trend, gain_deviations * spread) | ~suffered | guessed
+    near = is_solved(reward_mean, reward_max, reward_trend.unit, rows, nearly) & ~(spread <= equal * abs(reward_mean))
     lasted = step - baseline(step, 1)
     stays = ~(kendall_tau(share, rows) < -0.4) & (lasted >= rows - 1)
     one_value = best(reward_mean) <= lowest(reward_mean)
-    mean = total(reward_mean) / total(reward_mean == reward_mean)
-    rises = isnan(reward_shown) & (mean > baseline(reward_mean, 1))
-    tried = (lasted >= early_steps - 1) & suffered & (over_rows > outcome_share) & ~rises & ~guessed
-    hurt = (reward_fallen & (over_rows > bad)) | (one_value & (over_rows > outcome_share)) | tried
+    tried = (lasted >= early_steps - 1) & suffered & ~_rises_early(reward_mean, reward_trend) & ~guessed
+    hurt = (reward_trend.fallen & (over_rows > bad)) | ((one_value | tried) & (over_rows > outcome_share))
     return fires(
-        often & costs & ~(reward_gained & reward_solved) & ~(paid & guessed),
-        "{cut:.0%} of the responses are truncated at the length limit{by_length}.",
+        often & costs & ~(paid & ~suffered) & ~(reward_trend.gained & reward_trend.solved) & ~(paid & guessed),
+        "{cut:.0%} of the responses are truncated at the length limit{detail}.",
         info=often,
-        error=hurt & often & (reward_mean == reward_mean) & ~better & stays,
+        error=hurt & often & (reward_mean == reward_mean) & ~((paid & softened) | reward_trend.solved | near) & stays,
         hold=(1, 1),
         suffered=suffered,
         onset=where(total(share > warn) == n, baseline(step, 1), began(often, share > warn, step)),
-        by_length=words(_by, where(isnan(cut_share), length, np.nan)),
+        detail=words(_detail, where(isnan(cut_share), _level(response_length_mean, rows), np.nan), so_far, lately, n),
         cut=lately,
     )
 
 
 def _level(x: Column, rows: int) -> Column:
-    """Mean of the last known values, or of all if there are fewer."""
+    """Return the mean of the last known values, or of all values if there are fewer."""
     known = total(x == x)
     return fmax(recent_mean(x, rows), where(known < rows, total(x) / known, np.nan))
 
 
-def _by_length(
-    mean: Column, longest: Column, limit: Column, length: Column, rows: int, short: float, full: float
+def _share(
+    logged: Column, mean: Column, longest: Column, limit: Column, rows: int, short: float, full: float
 ) -> Column:
-    """Return the share of truncated responses, estimated from the mean length; NaN if unknown, 0 if the length is
+    """Return the share of truncated responses: as logged, but 0 if no response is near the limit, or else estimated."""
+    estimated = _by_length(mean, longest, limit, rows, short, full)
+    return where(isnan(logged), estimated, where(longest < full * limit, 0.0, logged))
+
+
+def _spread(reward_std: Column, unit: Column) -> Column:
+    """Return the mean standard deviation of single rewards, or the largest possible one on a scale of 0 to 1."""
+    spread = total(reward_std) / total(reward_std == reward_std)
+    return where(isnan(spread), where(unit, 0.5, np.nan), spread)
+
+
+def _beyond_form(trend: Trend, meant: Trend, least: Column) -> Column:
+    """Return whether correctness has gained or, without components, the reward by more than formatting explains."""
+    return where(isnan(meant.shown), isnan(least) | (trend.gain >= least), meant.gained)
+
+
+def _repeated(share: Column, warn: float, bad: float) -> Column:
+    """Return whether the share was above ``warn`` on three of the last five rows, or above ``bad`` on all rows."""
+    n = total(share == share)
+    thrice = where(n < 5, total(share > warn), moving_sum(share > warn, 5)) >= 3
+    return thrice | (total(share > bad) >= n)
+
+
+def _rises_early(reward: Column, trend: Trend) -> Column:
+    """Return whether the reward is above its first value, while its noise cannot be estimated."""
+    return isnan(trend.shown) & (total(reward) / total(reward == reward) > baseline(reward, 1))
+
+
+def _by_length(mean: Column, longest: Column, limit: Column, rows: int, short: float, full: float) -> Column:
+    """Return the share of truncated responses, estimated from the mean length: NaN if unknown, 0 if the length is
     short.
 
-    If the other lengths are spread evenly below the limit, a mean of ``r`` times the limit implies that 2r - 1 are
-    truncated.
+    If the lengths of other responses are spread evenly below the limit, a mean of ``r`` times the limit implies a share
+    of 2r - 1.
     """
     stands = moving_min(mean, rows) == moving_max(mean, rows)
     limit = fmax(limit, where(moving_min(longest, rows) == moving_max(longest, rows), longest, np.nan))
     met = fold(_met, _Met, mean)
     limit, piled = fmax(limit, abs(met)), -met
-    filled = where(limit > short, length / limit, np.nan)
+    filled = where(limit > short, _level(mean, rows) / limit, np.nan)
     n = total(mean == mean)
     alike = (n > 1) & (total(mean >= longest) == n) & (best(mean) == lowest(mean)) & (mean > short)
     longest = where(isnan(longest), best(mean), longest)
@@ -238,11 +253,12 @@ class _Met(NamedTuple):
 
 
 def _met(state: _Met, mean: float) -> tuple[_Met, float]:
-    """Return the limit once the mean length reaches it: a usual limit that is repeatedly the longest mean. NaN before
-    that; negative if it has been reached so often that each row at exactly this length counts as truncated.
+    """Return the limit once the mean length reaches it, which is a usual limit that is repeatedly the longest mean, and
+    NaN before. The limit is negative if it has been reached so often that each row at exactly this length counts as
+    truncated.
 
-    If other means have decimals, only responses of equal length have a whole mean so often, and a policy that has
-    settled on one form of answer does not have exactly such a length.
+    If other means have decimals, only responses of equal length have a whole mean so often. A policy that has settled
+    on one format of answer is unlikely to have exactly a usual limit as its length.
     """
     if mean == mean:
         longest = max(state.longest, mean)
@@ -254,5 +270,8 @@ def _met(state: _Met, mean: float) -> tuple[_Met, float]:
     return state, limit if (round_number or piled) and state.broken else math.nan
 
 
-def _by(length: float) -> str:
-    return f" (estimated from the mean length of {number(length, 4)} tokens)" if length == length else ""
+def _detail(length: float, whole_run: float, lately: float, rows: float) -> str:
+    """Return how the share is estimated, or the share of the whole run if the last five rows differ from it."""
+    if length == length:
+        return f" (estimated from the mean length of {number(length, 4)} tokens)"
+    return f" ({whole_run:.0%} over the run)" if rows > 5 and abs(whole_run - lately) > 0.05 else ""

@@ -24,29 +24,30 @@ def engine_logprobs_not_as_sampled(
     """The log-probabilities of the rollout engine are not those with which the tokens were sampled.
 
     ## What it sees
-    The difference k1 minus k3 is 1 minus the mean importance weight. It is 0 if the engine sampled from the
-    probabilities that it records. The check uses medians of 5 rows. If the difference is above 0.01 and k1 is more than
-    three times k3, sampling settings that the loss does not apply exclude or penalise tokens (error above 0.05). If it
-    is below -0.05 and k3 is more than three times k1, the recorded log-probabilities belong to other tokens (error).
+    The difference k1 minus k3 is 1 minus the mean importance weight. The difference is 0 if the engine sampled from the
+    probabilities that it records. The check uses medians over 5 rows. If the difference is above 0.01 and k1 is more
+    than three times k3, the sampler excludes or penalises tokens that the loss does not. Severity is warning, or error
+    if the difference is above 0.05. If the difference is below -0.05 and k3 is more than three times |k1|, the recorded
+    log-probabilities belong to other tokens. Severity is then error.
 
     ## Thresholds
-    - `excluded`: 1 minus the mean importance weight, for a warning.
-    - `much`: 1 minus the mean importance weight, for an error.
-    - `beyond`: mean importance weight minus 1, for an error.
-    - `times`: factor between k1 and k3 in either direction.
-    - `rows`: rows over which the median is computed.
+    - `excluded`: 1 minus the mean importance weight, above which the severity is warning.
+    - `much`: 1 minus the mean importance weight, above which the severity is error.
+    - `beyond`: mean importance weight minus 1, above which the severity is error.
+    - `times`: ratio of k1 to k3, or of k3 to |k1|, above which the check fires.
+    - `rows`: number of rows over which the medians are computed.
 
     ## Why it matters
-    Importance weights do not correct the mismatch if their denominator is not the sampling probability. A mean far from
-    1 multiplies every update.
+    Importance weights do not correct the mismatch if their denominator is not the sampling probability. A mean weight
+    far from 1 scales every update.
 
     ## Example
     ```text
     rollout_mismatch_k1: 0.064x10
     rollout_mismatch_kl: 0.013x10
     ```
-    Error at step 5: The sampler excludes or penalises tokens that the loss does not: their mean importance weight
-    is 0.949 instead of 1.
+    Error at step 5: The sampler excludes or penalises tokens that the loss does not: the mean importance weight is
+    0.949 instead of 1.
 
     ```text
     rollout_mismatch_k1: 0.001x10
@@ -55,8 +56,8 @@ def engine_logprobs_not_as_sampled(
     No finding.
 
     ## Known false alarms
-    Heavy-tailed weights from very stale rollouts, whose sample mean is below 1; k3 is then also large, so they are not
-    judged.
+    Heavy-tailed weights from very stale rollouts have a sample mean below 1. The k3 of heavy-tailed weights is also
+    large, so the check does not fire.
 
     ## Remedy
     Sample with `top_p=1.0, top_k=0, repetition_penalty=1.0`. Record the log-probabilities after temperature and
@@ -73,7 +74,7 @@ def engine_logprobs_not_as_sampled(
     other = (missing < -beyond) & (k3 > times * abs(k1))
     return fires(
         filters | other,
-        "{what}: their mean importance weight is {weight:.3g} instead of 1.",
+        "{what}: the mean importance weight is {weight:.3g} instead of 1.",
         error=other | (filters & (missing > much)),
         what=where(
             filters,

@@ -23,30 +23,31 @@ def engine_weights_stale(
     """The rollout engine samples with older weights than the trainer's.
 
     ## What it sees
-    In a token batch, the log-probability differences are aligned with the changes that training made, either since the
-    reference model or in the newest update. Alternatively, they grow with the recorded age of the weights. A batch may
-    record no reference, no second forward pass and no weight versions. The engine's weights then count as stale if both
-    sides agreed on the first batch (k3 KL below 1e-4) and most of the difference has no other cause. Severity is error
-    above a k3 of 0.01, or if the engine still has the initial weights.
+    The check fires if the log-probability differences in a token batch are aligned with the changes since the reference
+    model or in the newest update. The check also fires if the differences grow with the recorded age of the weights.
+    Some batches record no reference, no second forward pass and no weight versions. Without such records, weights count
+    as stale if both sides agreed on the first batch (k3 KL below 1e-4) and most of the difference is unexplained.
+    Severity is error above a k3 KL of 0.01, or if the engine still has the initial weights.
 
     ## Thresholds
-    - `least`: share of the squared log-probability difference, 0 to 1, that the cause must explain.
-    - `bad`: k3 KL, nats per token, for an error: RAT004's.
-    - `equal`: k3 KL, nats per token, below which the first batch shows equal weights.
-    - `rest`: minimum share of the difference without another cause, 0 to 1, that is attributed to the growth since the
-      first batch.
+    - `least`: share of the squared log-probability difference, 0 to 1, above which stale weights count as a cause.
+    - `bad`: k3 KL, nats per token, above which the severity is error, as in RAT004.
+    - `equal`: k3 KL on the first batch, nats per token, below which rollout engine and trainer started with equal
+      weights.
+    - `rest`: share of the difference without another cause, 0 to 1, above which the growth since the first batch is
+      attributed to stale weights.
 
     ## Why it matters
-    Samples of an old policy are scored as if the current policy had drawn them, so every importance weight is off by
-    the effect of the updates since then. If the engine never gets the adapter, the difference grows until the run
-    fails.
+    Samples of an old policy are scored as if the current policy had drawn them. Every importance weight is off by the
+    effect of the updates that the engine has not received. If the engine never receives the adapter, the difference
+    grows until the run fails.
 
     ## Example
     ```text
     mismatch_causes: {"stale": [0.5, 0.4]}
     rollout_mismatch_kl: 0.02
     ```
-    Error at step 1: The rollout engine samples with stale weights. This explains 50% of the log-probability
+    Error at step 1: The rollout engine samples with stale weights. The older weights explain 50% of the log-probability
     difference.
 
     ```text
@@ -56,11 +57,11 @@ def engine_weights_stale(
     No finding.
 
     ## Known false alarms
-    Asynchronous training, whose rollouts are stale by design: with a correction in the loss, a small lag is harmless. A
+    Asynchronous training uses stale rollouts by design; with a correction in the loss, a small lag is harmless. A
     quantised engine whose error grows as the policy becomes sharper.
 
     ## Remedy
-    Send the weights after every update, merge the adapter before the transfer, and clear the engine's prefix cache.
+    Transfer the weights after every update, merge the adapter before the transfer, and clear the engine's prefix cache.
 
     ## Sources
     arXiv 2505.24298 (AReaL); NVIDIA-NeMo/RL#2631, vllm-project/vllm#29341, verl-project/verl#7495; batches `stale` and
@@ -72,7 +73,7 @@ def engine_weights_stale(
     share = where((along < least) & (rollout_gap > equal) & (grown > rest), grown, along)
     return fires(
         share > least,
-        "The rollout engine {what}. This explains {share:.0%} of the log-probability difference.",
+        "The rollout engine {what}. The older weights explain {share:.0%} of the log-probability difference.",
         hold=(1, 1),
         error=(share > least) & ((initial > least) | (rollout_gap > bad)),
         what=where(initial > least, "still has the initial weights", "samples with stale weights"),

@@ -21,20 +21,22 @@ def generator_frozen(
     """The rollout engine stays at the initial policy while the trainer moves away from it.
 
     ## What it sees
-    The check uses the mean negative log-probability of the sampled tokens on both sides. It compares medians of 5 rows
-    with the values of the first rows. The trainer's value has changed by more than 0.05 nats, and the engine's value by
-    less than a fifth of that. It fires if this is true on 3 of 5 rows.
+    The check uses the mean negative log-probability of the sampled tokens on both sides. The check compares medians
+    over 5 rows with the medians of the first rows. The check fires on 3 of 5 rows if the trainer's negative
+    log-probability has changed by more than 0.05 nats. The engine's negative log-probability must have changed by less
+    than a fifth as much.
 
     ## Thresholds
-    - `rows`: rows over which each median is computed.
-    - `moved`: nats per token by which the trainer must have changed.
-    - `share`: change of the engine, as a share of the trainer's change, 0 to 1, below which the engine counts as
-      unchanged.
+    - `rows`: number of rows over which each median is computed.
+    - `moved`: change of the trainer's negative log-probability, nats per token, above which the check compares the
+      engine.
+    - `share`: change of the engine's negative log-probability, as a share of the trainer's change, 0 to 1, below which
+      the engine counts as unchanged.
 
     ## Why it matters
-    An engine that gets every update becomes more certain or less certain together with the trainer. An engine that
-    never gets new weights keeps sampling from the initial policy: rewards cannot improve, and the trainer learns from
-    samples of an ever older policy.
+    An engine that receives every update becomes more or less certain together with the trainer. An engine that never
+    receives new weights keeps sampling from the initial policy. With a frozen engine, rewards cannot improve, and the
+    trainer learns from samples of an increasingly old policy.
 
     ## Example
     ```text
@@ -42,7 +44,7 @@ def generator_frozen(
     trainer_surprise: 0.5x10 0.6x10
     ```
     Error at step 13: Since the start, the trainer's log-probability of sampled tokens has moved by 0.1 nats/token and
-    the rollout engine's by 0. The engine does not get the updates.
+    the rollout engine's by 0. The engine does not receive the updates.
 
     ```text
     rollout_surprise: 0.5x10 0.59x10
@@ -51,11 +53,11 @@ def generator_frozen(
     No finding.
 
     ## Known false alarms
-    None known. None known: a curriculum that changes the trainer's certainty changes the engine's as well, so the check
+    No false alarm is known. A curriculum that changes the trainer's certainty also changes the engine's, so the check
     stays silent.
 
     ## Remedy
-    Check that the transfer reaches the engine: compare the norm of one layer on both sides after an update. With verl
+    Check that the transfer reaches the engine: compare the norm of one layer on both sides after an update. In verl
     0.6, `free_cache_engine=False` skipped the transfer.
 
     ## Sources
@@ -67,7 +69,7 @@ def generator_frozen(
     return fires(
         (trainer > moved) & (engine < share * trainer),
         "Since the start, the trainer's log-probability of sampled tokens has moved by {trainer:.2g} nats/token and "
-        "the rollout engine's by {engine:.2g}. The engine does not get the updates.",
+        "the rollout engine's by {engine:.2g}. The engine does not receive the updates.",
         hold=(3, 5),
         trainer=trainer,
         engine=engine,

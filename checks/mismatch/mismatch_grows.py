@@ -22,20 +22,21 @@ def mismatch_grows(
 
     ## What it sees
     The check uses the k3 KL between trainer and rollout engine, as recorded or estimated from the mean log-probability
-    difference. The median over 5 rows is more than 4 times that of the first rows and above 5e-4 nats per token. In
-    addition, the KL has risen almost row by row over the last 12 rows (Kendall's tau at least 0.7). The check fires if
-    this is true on 2 of 3 rows.
+    difference. The check fires on 2 of 3 rows if the median over 5 rows is above 5e-4 nats per token. The median must
+    also be more than 4 times the first level. In addition, the KL must rise almost row by row over the last 12 rows
+    (Kendall's tau at least 0.7).
 
     ## Thresholds
-    - `times`: factor by which k3 has grown; the mean log-probability difference has then doubled.
-    - `least`: k3 KL, nats per token, below which growth does no harm.
-    - `tau`: Kendall's tau of k3 and the row number, -1 to 1.
-    - `rows`: rows for tau.
+    - `times`: ratio of k3 to its first level above which k3 counts as grown; at 4, the mean log-probability difference
+      has doubled.
+    - `least`: k3 KL, nats per token, up to which growth is not reported.
+    - `tau`: Kendall's tau between k3 and the row number, -1 to 1, at or above which k3 counts as rising steadily.
+    - `rows`: number of rows over which Kendall's tau is computed.
 
     ## Why it matters
-    The level of rounding follows the policy's certainty, up or down. A difference that only grows follows the updates:
+    Rounding differences rise and fall with the policy's certainty. A difference that only grows depends on the updates:
     an adapter never reaches the engine, weights arrive late, or the numerics of the engine drift. A growing difference
-    leads to RAT004 and GEN002; at the current size, it does no harm yet.
+    leads to RAT004 and GEN002; while the difference is small, it is harmless.
 
     ## Example
     ```text
@@ -50,12 +51,13 @@ def mismatch_grows(
     No finding.
 
     ## Known false alarms
-    A policy that becomes less certain with every step, for example under a large entropy bonus: rounding differences
-    then grow too.
+    A policy that becomes less certain with every step, for example under a large entropy bonus, because rounding
+    differences then also grow.
 
     ## Remedy
-    Compare a checksum of one layer on both sides after a transfer. If it is equal, run a few steps at a learning rate
-    of 0: a difference from lag stops growing, but a difference from drift continues to grow.
+    Compare a checksum of one layer on both sides after a transfer. If the checksums are equal, run a few steps at a
+    learning rate of 0. At a learning rate of 0, a difference from lag stops growing, but a difference from drift does
+    not.
 
     ## Sources
     vllm-project/vime#64 (mean difference 0.011 to 0.036 over 30 steps with one engine, 0.011 throughout with another);

@@ -20,13 +20,13 @@ def mismatch_undetermined(
     """The token batch does not show why rollout engine and trainer differ.
 
     ## What it sees
-    More than half of the difference in a token batch has no known cause, and the difference exceeds rounding (k3 KL
-    above 2e-3), as it did on the first batch.
+    The check fires if the difference exceeds rounding (k3 KL above 2e-3) and the token batch shows no cause for more
+    than half of it. The check is silent if both sides agreed on the first batch (k3 KL below 1e-4).
 
     ## Thresholds
     - `rest`: share of the difference without a known cause, 0 to 1, above which the check fires.
-    - `warn`: k3, nats per token: RAT004's limit.
-    - `equal`: k3 KL, nats per token, below which the first batch shows equal weights, so that MIS001 fires instead.
+    - `warn`: k3 KL, nats per token, above which the check fires; RAT004 has the same limit.
+    - `equal`: k3 KL on the first batch, nats per token, below which the check is silent, because MIS001 fires instead.
 
     ## Why it matters
     Without a reference, weight versions or a second pass, stale and quantised weights look alike.
@@ -46,11 +46,11 @@ def mismatch_undetermined(
     No finding.
 
     ## Known false alarms
-    None: the finding only states that the cause is unknown.
+    No false alarm is possible: the finding only states that the cause is unknown.
 
     ## Remedy
-    Record weight versions or reference log-probabilities. Set the learning rate to 0 for a few steps: a difference that
-    remains is not staleness. Run one batch with the engine in float32.
+    Record weight versions or reference log-probabilities. Set the learning rate to 0 for a few steps: stale weights do
+    not explain a difference that remains. Run one batch with the engine in float32.
 
     ## Sources
     derived.

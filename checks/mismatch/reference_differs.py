@@ -18,11 +18,11 @@ def reference_differs(
     """The reference model is not the initial policy.
 
     ## What it sees
-    In a token batch from before the first update, the log-probabilities of the reference model differ from those of the
-    policy (k3 KL above 2e-3). In a later batch, the check fires if they are exactly those of the policy.
+    The check fires if the log-probabilities of reference model and policy differ (k3 KL above 2e-3) in a token batch
+    from before the first update. The check also fires if both log-probabilities are exactly equal in a later batch.
 
     ## Thresholds
-    - `least`: 1 if the batch must show the difference, otherwise 0.
+    - `least`: indicator of a wrong reference, 0 or 1, above which the check fires.
 
     ## Why it matters
     The KL term pulls the policy towards a different model, or does nothing if the reference is the policy.
@@ -44,7 +44,8 @@ def reference_differs(
     A reference that differs by design, or that was just reset to the policy.
 
     ## Remedy
-    Load the reference from the checkpoint where training starts; with an adapter, disable it for the reference pass.
+    Load the reference from the checkpoint from which training starts. With an adapter, disable the adapter for the
+    reference pass.
 
     ## Sources
     huggingface/trl#3500; derived; batch `reference` of benchmarks/mismatch.md.

@@ -1,7 +1,7 @@
 """Declares the checks that report one cause of a mismatch in a token batch: one for each entry of causes.toml.
 
-``share`` is the share of the squared log-probability difference that the ``cause`` explains; the size of its effect has
-the name ``effect``. `grpo_doctor.diagnosis.entries` explains the conditions.
+``share`` is the share of the squared log-probability difference that the ``cause`` explains; ``effect`` names the size
+of its effect. `grpo_doctor.diagnosis.entries` explains the conditions.
 """
 
 from collections.abc import Mapping

@@ -26,17 +26,18 @@ def attention_or_position_ids_missing(
 
     ## What it sees
     The probe scores samples of unequal length twice: together in a padded batch, and each sample alone. The
-    log-probability of every response token must be the same: within 1e-3 nats if every module computed in float32. If a
+    log-probability of every response token must be the same within 1e-3 nats if every module computed in float32. If a
     module computed in half precision, because of its weights or autocast, the limit is 3e-2 plus 1.5% of the largest
-    log-probability. Dropout is off. In float32, a loss whose forward passes are visible must also give a single sample
-    the log-probabilities that the model gives the same ids without padding. Rows that are padded to a fixed width have
-    the same wrong positions in every batch, so a comparison of batches would not show the error. The attention mask
-    that `sample` or `rollout` passes to `model.generate` must mark exactly the tokens of each prompt, without padding
-    between them and the generated tokens.
+    log-probability. The probe disables dropout. In float32, the probe also scores a single sample with the loss, if the
+    forward passes of the loss are visible. The log-probabilities from the loss must equal those that the model assigns
+    to the same ids without padding. Rows padded to a fixed width have the same wrong positions in every batch, so
+    comparing batches would not show the error. The attention mask that `sample` or `rollout` passes to `model.generate`
+    must mark exactly the tokens of each prompt. There must be no padding between a prompt and the generated tokens.
 
     ## Thresholds
-    - `limit`: tolerated difference of log-probabilities in float32, nats.
-    - `low_precision`: tolerated difference of log-probabilities in half precision, nats.
+    - `limit`: largest accepted difference, in nats, between log-probabilities with and without padding in float32.
+    - `low_precision`: largest accepted difference, in nats, between log-probabilities with and without padding in half
+      precision.
 
     ## Why it matters
     Without an attention mask, the model attends to padding. With position ids that count padding, every token has a
@@ -68,8 +69,8 @@ def attention_or_position_ids_missing(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies that the scoring of the loss does not depend on padding, at the lengths of the probe's prompts,
-    and that generation gets the correct mask. It does not certify a separate rollout engine (RAT004 compares the two),
+    The probe certifies that generation gets the correct mask, and that the log-probabilities of the loss do not depend
+    on padding for the probe's prompts. The probe does not certify a separate rollout engine (RAT004 compares the two),
     packing without padding, or attention limits at long contexts.
 
     ## Known false alarms
@@ -77,7 +78,7 @@ def attention_or_position_ids_missing(
     models with a capacity limit, which are not invariant by design.
 
     ## Remedy
-    Pass `attention_mask`, and with left padding and absolute positions also `position_ids`.
+    Pass `attention_mask`. With left padding and absolute positions, also pass `position_ids`.
 
     ## Sources
     huggingface/trl#2708 (attention_mask missing), OpenRLHF#217 (position_ids).
@@ -116,8 +117,8 @@ def attention_or_position_ids_missing(
 
 
 def _from_plain(model: Any, mask: Any, logprobs: Any, prompt: list[int], response: list[int]) -> float:
-    """Return the difference between the log-probabilities of a response scored alone and those of its ids without
-    padding; 0 if other ids are scored."""
+    """Return the largest difference between the log-probabilities of a padded response and those of its ids without
+    padding. Return 0 if the loss scores other ids."""
     import torch
 
     craft = probes.crafted_inputs
@@ -139,9 +140,8 @@ def _scored(mask: Any, logprobs: Any, prompts: list[list[int]], responses: list[
 
 
 def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
-    """Return the number of prompts that a sampling loop continues from the padding after them.
-
-    At this position the model emits a token that it emits nowhere else; at every other position it ends the response.
+    """Return the number of prompts for which a sampling loop continues after the padding instead of after the prompt.
+    At the padding, the model emits a token that it emits nowhere else. At every other position, it ends the response.
     """
     seen: list[Any] = []
     word = next(n for n in range(len(special.all) + 1) if n not in special.all)
@@ -162,7 +162,7 @@ def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
 
 
 def _of_generation(sample: Any, rollout: Any, model: Any, pairs: Any, special: Any) -> Fires:
-    """Fires if generation gets a wrong attention mask or right padding."""
+    """Fire if generation gets a wrong attention mask or right padding."""
     craft = probes.crafted_inputs
     own = [ids for _, ids in pairs]
     ended = [[special.eos if special.eos is not None else special.pad]]

@@ -16,17 +16,17 @@ def chat_header_in_response(
 
     ## What it sees
     Over 5 rows, the check averages the share of responses with a template token such as <|start_header_id|> or
-    <|im_start|>. Above 2%, the severity is warning, above 5% error, on 3 of 5 rows. Single steps of healthy runs reach
-    1.6%. The onset is the step since which the share of single rows has been that high.
+    <|im_start|>. Severity is **warning** above 2% and **error** above 5%, each on 3 of 5 rows. In healthy runs, single
+    steps reach 1.6%. The onset is the step since which the shares of single rows have been above 2%.
 
     ## Thresholds
-    - `rows`: rows over which the share is averaged.
-    - `warn`: share of responses with template tokens, 0 to 1, for a warning.
-    - `bad`: share of responses with template tokens, 0 to 1, for an error.
+    - `rows`: number of rows over which the share is averaged.
+    - `warn`: share of responses with template tokens, 0 to 1, above which the severity is warning.
+    - `bad`: share of responses with template tokens, 0 to 1, above which the severity is error.
 
     ## Why it matters
-    A header inside a response means that the boundary between prompt and response is wrong, that generation does not
-    stop, or that the policy is broken. In all three cases the reward does not belong to the answer.
+    A header inside a response means that the boundary between prompt and response is wrong, generation does not stop,
+    or the policy is broken. In all three cases, the reward does not belong to the answer.
 
     ## Example
     ```text
@@ -43,8 +43,8 @@ def chat_header_in_response(
     Tasks about chat templates. Multi-turn agents, whose responses contain several turns by design.
 
     ## Remedy
-    Read ten such responses. If the header is at the start, slice at the padded width. If it follows the end of a turn,
-    pass the complete set of EOS tokens to generation.
+    Read ten responses that contain template tokens. If the header is at the start, slice at the padded width. If the
+    header follows the end of a turn, pass the complete set of EOS tokens to generation.
 
     ## Sources
     BoBaCai/grpo-dual and its boundary block; fault `left-pad-extraction` of the engine.

@@ -6,10 +6,10 @@ from grpo_doctor import Fires, fires, probe, probes
 @probe("PAD005", severity="warning")
 def probe_header(render: Any, tokenizer: Any, prompts: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe certifies that a prompt does not end directly after the end of the user's turn. It does not certify that
-    the header that opens the policy's turn is the one that the model was trained with (TOK001). It does not fire for
-    templates that have no header or close the turn without a special token. Severity is warning, because a trainer may
-    expect the policy to write the header itself, and a chat model usually does.
+    The probe certifies that a prompt does not end directly after the end of the user's turn. The probe does not certify
+    that the model was trained with the header that opens the policy's turn (TOK001). The probe does not fire for
+    templates that have no header, or that close the turn without a special token. Severity is warning, because a
+    trainer may expect the policy to write the header itself, and a chat model usually does.
 
     ## What the probe does
     The probe renders the adapter's prompts. If the tokenizer's chat template adds a generation header after the user's

@@ -17,9 +17,10 @@ def environment_tokens_trained(
     rollout.
 
     ## Why it matters
-    Tokens that the policy did not write are reinforced with the advantage of its response. The policy learns to write
-    the tool's answers itself, and the log-probabilities of these tokens dominate the ratio. If the mask excludes the
-    last turn, no final answer is learned. If it excludes the end token, the policy does not learn to end its turn.
+    Tokens that the policy did not write are reinforced with the advantage of the policy's response. The policy learns
+    to write the tool's answers itself, and the log-probabilities of the foreign tokens dominate the ratio. If the mask
+    excludes the last turn, no final answer is learned. If the mask excludes the end token, the policy does not learn to
+    end its turn.
 
     ## Example
     ```python
@@ -31,8 +32,8 @@ def environment_tokens_trained(
     def env_mask(prompts):
         return [(ids, [1] * len(ids)) for ids, generated in converse(prompts)]
     ```
-    Critical: In four scripted conversations, the mask includes 16 tokens that the policy did not generate and excludes
-    0 that it generated; 0 of these are end tokens.
+    Critical: In four scripted conversations, the mask includes 16 tokens that the policy did not generate. The mask
+    excludes 0 generated tokens, including 0 end tokens.
 
     ```python
     from my_trainer import agent as model
@@ -46,8 +47,8 @@ def environment_tokens_trained(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies which tokens of a scripted conversation are marked. It certifies neither the environment nor how
-    the reward is shared between turns.
+    The probe certifies which tokens of a scripted conversation are marked. The probe certifies neither the environment
+    nor how the reward is shared between turns.
 
     ## Known false alarms
     A trainer that excludes turns by design, such as thoughts before a tool call.
@@ -65,8 +66,8 @@ def environment_tokens_trained(
     count = probes.multi_turn.of_mask(probes.multi_turn.spoken(mask, model, tokenizer, prompts, turns), end)
     return fires(
         count.foreign > 0 or count.missed > 0,
-        "In four scripted conversations, the mask includes {foreign} tokens that the policy did not generate and "
-        "excludes {missed} that it generated; {ends} of these are end tokens.",
+        "In four scripted conversations, the mask includes {foreign} tokens that the policy did not generate. The mask "
+        "excludes {missed} generated tokens, including {ends} end tokens.",
         foreign=count.foreign,
         missed=count.missed,
         ends=count.ends,

@@ -9,7 +9,7 @@ from grpo_doctor.series import Column
     confidence="high",
     explains=("PAD005", "LEN006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001", "GEN005"),
     withholds={
-        "raise-group-size": "the reward function scores the wrong text; a larger group does not fix that",
+        "raise-group-size": "the reward function scores the wrong text; a larger group does not fix the text",
         "filter-dead-groups": "groups have equal rewards because the wrong text is scored",
     },
     invalidates=(
@@ -20,12 +20,12 @@ from grpo_doctor.series import Column
 def left_pad_count_as_position(
     reward_recomputed_gap: Column, chat_header_rate: Column, *, gap: float = 0.02, header: float = 0.05
 ) -> Fires:
-    """The response is extracted at the wrong position: the prompt's token count is used as its end position.
+    """The response is extracted at the wrong position: the prompt's token count is used as the end of the prompt.
 
     ## What it sees
-    On 3 of 5 rows, the share of valid responses as scored differs by more than 0.02 from the share recomputed from the
-    sampled ids. In addition, more than 5% of the scored responses contain template tokens. The two values must be equal
-    by construction.
+    On 3 of 5 rows, the scored share of valid responses differs by more than 0.02 from the share recomputed from the
+    sampled ids. In addition, more than 5% of the scored responses contain template tokens. The scored and the
+    recomputed share must be equal by construction.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
@@ -33,9 +33,9 @@ def left_pad_count_as_position(
     - `header`: share of responses with template tokens, 0 to 1, above which the check fires.
 
     ## Why it matters
-    With left padding, the number of real prompt tokens is smaller than the padded width. A slice at that number passes
-    parts of the prompt to the scorer. Only the row with the longest prompt of each batch is correct, so the run seems
-    to learn a little.
+    With left padding, the number of real prompt tokens is smaller than the padded width. A slice at the number of real
+    tokens passes parts of the prompt to the scorer. Only the row with the longest prompt of each batch is correct, so
+    the run seems to learn a little.
 
     ## Example
     ```text
@@ -53,10 +53,11 @@ def left_pad_count_as_position(
 
     ## Known false alarms
     A scorer that repairs text by design, in a task whose answers contain template tokens. No other case is known,
-    because the two values are equal by definition.
+    because the scored and the recomputed share are equal by definition.
 
     ## Remedy
-    Slice at the padded width. Test with at least one padded row, because the longest row is correct in both cases.
+    Slice at the padded width. Test with at least one padded row, because the longest row is correct even with the wrong
+    slice.
 
     ## Sources
     BoBaCai/grpo-dual, bug 1; fault `left-pad-extraction` of the engine.

@@ -12,13 +12,13 @@ def probe_extraction(
     extract: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None, rollout: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe certifies the boundary between prompt and response for the adapter's prompts. It does not cover later
-    processing of the text (stripping, parsing, truncation by the judge) or the loss mask (PAD002).
+    The probe certifies the boundary between prompt and response for the adapter's prompts. The probe does not cover
+    later processing of the text (stripping, parsing, truncation by the judge) or the loss mask (PAD002).
 
     ## What the probe does
-    The probe pads prompts of unequal length on the left and appends canary ids that occur in no prompt, of several
-    lengths, with and without EOS. The trainer's own extraction must return exactly these ids. Two further prompts have
-    an EOS in the middle, so a count of pad ids is wrong twice if pad equals EOS.
+    The probe pads prompts of unequal length on the left. The probe appends canary responses of several lengths, with
+    and without EOS, whose ids occur in no prompt. The trainer's own extraction must return exactly the canary ids. Two
+    further prompts contain an EOS in the middle, so a count of pad ids is wrong for both if pad equals EOS.
     """
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
@@ -31,7 +31,7 @@ def probe_extraction(
     shown = next((call for _, call in parts if call), "")
     return fires(
         wrong > 0,
-        "{wrong} of {rows} extracted responses differ from what was generated ({padded} of them in padded rows).",
+        "{wrong} of {rows} extracted responses differ from the generated responses ({padded} in padded rows).",
         wrong=wrong,
         rows=rows,
         padded=padded,
@@ -40,8 +40,8 @@ def probe_extraction(
 
 
 def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, model: Any) -> tuple[list[int], str]:
-    """Return the number of wrong responses, of all responses, and of wrong responses in padded rows, and the call that
-    returned the first wrong one."""
+    """Count wrong responses, all responses, and wrong responses in padded rows. Return the counts and the call that
+    returned the first wrong response."""
     import torch
 
     craft = probes.crafted_inputs

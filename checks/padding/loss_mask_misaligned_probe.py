@@ -21,24 +21,25 @@ def probe_mask(
     settings: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe certifies which tokens of a sampled response enter the loss. It certifies neither their weights (length
-    normalisation, advantages) nor masks of other kinds. Such masks exclude, by design, tool results, tokens of low
-    entropy (`settings["top_entropy_quantile"]` below 1) or overlong responses. GEN005 tests that the ids are those that
-    were sampled.
+    The probe certifies which tokens of a sampled response enter the loss. The probe certifies neither the weights of
+    the tokens (length normalisation, advantages) nor masks of other kinds. Masks of other kinds exclude tool results,
+    tokens of low entropy (`settings["top_entropy_quantile"]` below 1) or overlong responses by design. GEN005 tests
+    whether the loss uses the sampled ids.
 
     ## What the probe does
-    The probe combines prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS, in
-    batches of one and of several, in both orders. The tokens that the mask marks must be exactly the response. A mask
-    of shape (N, T) refers to the tokens, a mask of shape (N, T-1) to the positions that predict them, and a narrower
-    mask to the last tokens. If the trainer has only a `loss`, the mask is where the gradient of the loss on the logits
-    is not zero. The part of this gradient that comes from the advantages, and from a reference close to the policy,
-    must be zero outside the response. The advantages must move the log-probability of the next token most. The effect
-    must stay the same if the other prompts of the batch are longer (otherwise the severity is error). It must also stay
-    the same if the longest response of the batch is longer with the same total number of tokens (otherwise the severity
-    is warning, because the mean counts padding). ENT006 checks other gradients outside the responses if `settings`
-    declare an `entropy_coef`. For multi-turn rollouts (with the adapter's `turns` if the environment answers only tool
-    calls), the result of the rollout is passed to the loss. The loss must train exactly the generated tokens, and no
-    tokens of a tool or of the environment.
+    The probe combines prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS. The probe
+    uses batches of one sample and of several samples, in both orders. The mask must mark exactly the response tokens. A
+    mask of shape (N, T) refers to the tokens, and a mask of shape (N, T-1) to the positions that predict them. A
+    narrower mask refers to the last tokens. If the trainer has only a `loss`, the mask is the set of positions whose
+    logits get a nonzero gradient. Outside the response, the part of the gradient that comes from the advantages, or
+    from a reference close to the policy, must be zero. Of all tokens, the advantages must move the log-probability of
+    the next token most. The weight of a response must stay the same if the other prompts of its batch are longer;
+    otherwise, severity is **error**. The weight must also stay the same if the longest response of the batch is longer
+    at the same total number of tokens. If the weight changes, the mean counts padding, and severity is **warning**.
+    ENT006 checks other gradients outside the responses if `settings` declare an `entropy_coef`. For multi-turn
+    rollouts, the probe passes the result of the rollout to the loss. If the environment answers only tool calls, the
+    probe uses the adapter's `turns`. The loss must train exactly the generated tokens, and no tokens of a tool or of
+    the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -58,8 +59,8 @@ def probe_mask(
     found = _of_whole(mask, whole, rollout, turns, count) if judged else None
     return found or fires(
         count["wrong"] > 0,
-        "In {wrong} of {rows} samples, the loss mask is wrong. It excludes {missed} response tokens (first token: "
-        "{first}, last token: {last}) and includes {extra} prompt or padding tokens.",
+        "In {wrong} of {rows} samples, the loss mask is wrong. The mask excludes {missed} response tokens (first "
+        "token: {first}, last token: {last}) and includes {extra} prompt or padding tokens.",
         **count,
     )
 
@@ -67,7 +68,8 @@ def probe_mask(
 def _refuse_other_terms(
     mask: Any, whole: tuple[Any, Any, Any, Any, Any, Any], declared: dict[str, Any], count: dict[str, Any]
 ) -> None:
-    """Raise `Unjudged` if tokens are excluded by their entropy, or if another term of the loss trains more of them."""
+    """Raise `Unjudged` if the loss excludes tokens by their entropy, or if another term of the loss trains additional
+    tokens."""
     if float(declared.get("top_entropy_quantile") or 1.0) < 1 and count["missed"] and not count["extra"]:
         raise probes.Unjudged(
             "settings['top_entropy_quantile'] excludes tokens by their entropy: probe without this setting"
@@ -84,14 +86,14 @@ def _refuse_other_terms(
 def _of_whole(
     mask: Any, whole: tuple[Any, Any, Any, Any, Any, Any], rollout: Any, turns: Any, count: dict[str, Any]
 ) -> Fires | None:
-    """Count what the gradient of the loss trains, and fire if it is wrong in another way."""
+    """Count the tokens that the gradient of the loss trains; fire if the loss is wrong apart from its mask."""
     loss, model, _, _, tokenizer, prompts = whole
     found = None
     try:
         found = _of_loss(*whole, count=count)
     except probes.Unjudged:
         if probes.from_loss.derived(mask):
-            raise  # otherwise the trainer's own mask has been judged
+            raise  # if the trainer has its own mask, that mask has been judged
     if found is None and not count["wrong"] and isinstance(rollout, probes.from_rollout.Rolled):
         return _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found
@@ -116,7 +118,7 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
                 try:
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
                 except (probes.NotFinite, probes.Unseen) as error:  # some trainers skip a batch with a NaN loss
-                    # a lone sample may have an advantage of 0 / 0
+                    # a single sample may have an advantage of 0 / 0
                     infinite += len(rows) > 1 and isinstance(error, probes.NotFinite)
                     responses = craft.said(words, [(n + 1, ends) for n, ends in told], eos)
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
@@ -124,25 +126,25 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
                 continue
             except probes.from_loss.NoGradientError:
                 if not told[0][1] or len(rows) == 1:
-                    break  # truncated responses are excluded by design, and a lone sample may have no gradient
+                    break  # truncated responses are excluded by design, and a single sample may have no gradient
                 raise
             except probes.Unjudged:
                 if len(rows) == 1:
-                    break  # a lone sample may have no gradient, because its advantage is its own mean
+                    break  # a single sample may have no gradient, because its reward is the mean
                 raise
             _compare(batch, rows, responses, eos, count)
-            limit = craft.room(batch, rows, responses)  # a fixed width, which only truncated responses fill
+            limit = craft.room(batch, rows, responses)  # a fixed width that only truncated responses fill
     return infinite
 
 
 def _of_loss(
     loss: Any, model: Any, reference: Any, render: Any, tokenizer: Any, prompts: Any, count: dict[str, Any]
 ) -> Fires | None:
-    """Count the tokens that the loss excludes and includes; fire if it is shifted or depends on padding."""
+    """Count the tokens that the loss excludes and includes; fire if the loss is shifted or depends on padding."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts)
     found = push.pushes(loss, model, made, responses)
-    if not all(bool(p.trained.all()) for p in found):  # the clip may stop a token at one sign of its advantage
+    if not all(bool(p.trained.all()) for p in found):  # the clip may stop a token at one sign of the advantage
         opposite = push.pushes(loss, model, made, responses, signs=[-sign for sign in push.SIGNS])
         found = [
             p._replace(trained=p.trained | o.trained, aimed=p.aimed.where(p.trained, o.aimed))
@@ -156,18 +158,19 @@ def _of_loss(
     if 2 * off > moved:
         return fires(
             True,
-            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions the loss trains a "
+            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions, the loss trains a "
             "token other than the next one.",
             off=off,
             moved=moved,
         )
     if count["wrong"] or any(float((p.towards * sign).min()) < 0 for p, sign in zip(found, push.SIGNS, strict=False)):
-        return None  # if an update opposes its advantage, its size shows nothing: see RAT007
+        return None  # the size of an update is meaningless if its sign is wrong: see RAT007
     return _of_penalty(penalised) or _of_padding(loss, model, made, responses)
 
 
 def _count(found: list[Any], beside: list[int], count: dict[str, Any]) -> None:
-    """Add the tokens of each sample that the policy gradient misses, and those outside that it or a penalty moves."""
+    """Add up the response tokens of each sample that get no policy gradient, and the other tokens that get a
+    gradient."""
     for p, outside in zip(found, beside, strict=False):
         missed = (~p.trained).tolist()
         count["rows"] += 1
@@ -179,7 +182,7 @@ def _count(found: list[Any], beside: list[int], count: dict[str, Any]) -> None:
 
 
 def _of_penalty(penalised: list[Any]) -> Fires | None:
-    """Fires if the penalty leaves out the first or the last token of every response."""
+    """Fire if the penalty excludes the first or the last token of every response."""
     exempt = [place for place, at in (("first", 0), ("last", -1)) if _left_out(penalised, at)]
     if not exempt:
         return None
@@ -192,14 +195,14 @@ def _of_penalty(penalised: list[Any]) -> Fires | None:
 
 
 def _left_out(pushes: list[Any], at: int) -> bool:
-    """Return whether the loss trains every response, but not at this position."""
+    """Return whether the loss trains every response, but never the token at this position."""
     return bool(pushes) and all(bool(p.trained.any()) and not bool(p.trained[at]) for p in pushes)
 
 
 def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | None:
-    """Fires if the weight of a response depends on the length of the other prompts in its batch.
+    """Fire if the weight of a response depends on the length of the other prompts in its batch.
 
-    Fewer samples are tried if the longer ones do not share a forward pass with it; GRD006 reports the effect of that.
+    Try fewer samples if the response and the longer prompts do not share a forward pass; GRD006 reports that effect.
     """
     push = probes.gradient_effect
     for count in (4, 2):
@@ -223,7 +226,7 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
 
 
 def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | None:
-    """Fires if a response gets less weight when another response is longer and the total length is the same."""
+    """Fire if the weight of a response changes when another response is longer and the total length is the same."""
     push = probes.gradient_effect
     words = [i for r in responses for i in r[:-1]]
 
@@ -249,7 +252,7 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
 
 
 def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
-    """Fires if the loss trains environment text between two turns, or not all generated tokens."""
+    """Fire if the loss trains environment text between two turns, or does not train all generated tokens."""
     try:
         said = probes.multi_turn.spoken(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
@@ -257,7 +260,7 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
     try:
         foreign, missed, _ = probes.multi_turn.of_loss(loss, model, said)
     except probes.Unjudged as reason:  # the mask of one turn has been judged
-        return fires(False, "", note=f"PAD002 does not cover conversations of several turns: {reason}.")
+        return fires(False, "", note=f"PAD002 does not cover conversations with several turns: {reason}.")
     return fires(
         foreign + missed > 0,
         "In multi-turn rollouts, the loss trains {foreign} tokens that the policy did not generate and skips {missed} "

@@ -11,13 +11,14 @@ def mask_from_token_identity(
 
     ## What it sees
     The probe makes the pad token equal to EOS and passes a response that ends with EOS to the trainer's mask. The final
-    EOS must be trained. A second response with an EOS in the middle shows whether token identity is the cause. If so,
-    this EOS is masked too, or the final EOS is trained once the pad token has a different id. If the tokenizer's own
-    pad token differs from EOS, the bug has no effect yet, and the finding is a note.
+    EOS must be trained. A second response with an EOS in the middle shows whether token identity is the cause. With
+    token identity as the cause, the mask also excludes the EOS in the middle, or includes the final EOS under a
+    different pad id. If the tokenizer's own pad token differs from EOS, the bug has no effect yet, and severity
+    is **info**.
 
     ## Why it matters
-    The EOS is then never trained: a policy that has not learned to stop runs to the limit, and one that forgets to stop
-    is not corrected.
+    The EOS is then never trained. A policy that has not learned to stop runs to the limit, and a policy that forgets to
+    stop is not corrected.
 
     ## Example
     ```python
@@ -44,11 +45,11 @@ def mask_from_token_identity(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies that the EOS of a response is trained although padding has the same id. It checks neither the
-    supervised stage (TOK003) nor attention masks that are guessed from ids (PAD004).
+    The probe certifies that the EOS of a response is trained although padding has the same id. The probe checks neither
+    the supervised stage (TOK003) nor attention masks that are guessed from ids (PAD004).
 
     ## Known false alarms
-    None known. A trainer that refuses pad == EOS with an exception is correct and is not judged.
+    None known. A trainer that rejects pad == EOS with an exception is correct and is not judged.
 
     ## Remedy
     Build masks from lengths or from the generator's finish reason, or use a separate pad token (Llama 3.1 ships
@@ -64,7 +65,8 @@ def mask_from_token_identity(
         raise probes.NotApplicable("the tokenizer has no EOS")
     own = [ids for _, ids in craft.rendered(render, prompts)][:2]
     words = craft.plain_ids(tokenizer, model, own)
-    used = craft.padding_of(craft.batch_of(mask(own, [[*words[:3], eos]] * len(own))))  # not always the tokenizer's
+    # the trainer may pad with an id other than the tokenizer's
+    used = craft.padding_of(craft.batch_of(mask(own, [[*words[:3], eos]] * len(own))))
     native = craft.special_ids(tokenizer).pad if used is None else used
     other = native if native != eos else words[-1]
 
@@ -73,7 +75,7 @@ def mask_from_token_identity(
         try:
             batch = craft.batch_of(mask(own, [response] * len(own)))
         except ValueError as error:
-            raise probes.NotApplicable(f"the trainer refuses pad == EOS: {error}") from None
+            raise probes.NotApplicable(f"the trainer rejects pad == EOS: {error}") from None
         marked = craft.trained_tokens(batch)
         positions = craft.response_positions(batch, 0, response, own[0])
         if positions is None:

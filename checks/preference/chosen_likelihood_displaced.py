@@ -22,15 +22,17 @@ def chosen_likelihood_displaced(
 
     ## What it sees
     The check compares means of the last and the first 5 rows. The margin has grown. In addition, the implicit reward of
-    the chosen responses is negative. It has fallen by at least 1, and by at least 5 standard errors. If no implicit
-    reward is logged, their log-probability must have fallen by 20%. PRF003 reports a much larger fall.
+    the chosen responses is negative. The implicit reward has fallen by at least 1, and by at least 5 standard errors.
+    If no implicit reward is logged, the log-probability of the chosen responses must have fallen by 20%. PRF003 reports
+    a much larger fall.
 
     ## Thresholds
-    - `rows`: rows over which each mean is computed.
-    - `lost`: fall of the implicit reward, in the units of the loss. At beta 0.1, a fall of 1 makes the response 22,000
-      times less likely.
-    - `sigmas`: standard errors that the fall must exceed.
-    - `times`: factor by which the log-probability must have fallen if no implicit reward is logged.
+    - `rows`: number of rows over which each mean is computed.
+    - `lost`: minimum fall of the implicit reward, in the units of the loss. At beta 0.1, a fall of 1 makes the response
+      22,000 times less likely.
+    - `sigmas`: minimum fall of the implicit reward, in standard errors.
+    - `times`: multiple of the first log-probability below which the log-probability must be if no implicit reward is
+      logged.
 
     ## Why it matters
     The loss contains only the difference between chosen and rejected responses. If both become less likely, the
@@ -41,8 +43,8 @@ def chosen_likelihood_displaced(
     chosen_reward: 0x10 -2x20
     reward_margin: 0x10 3x20
     ```
-    Info at step 13: The reward margin grew from 0 to 3 while the chosen responses became less likely. Their
-    implicit reward fell from 0 to -2.
+    Info at step 13: The reward margin grew from 0 to 3 while the chosen responses became less likely. The implicit
+    reward of the chosen responses fell from 0 to -2.
 
     ```text
     chosen_reward: 0x10 1x20
@@ -51,11 +53,11 @@ def chosen_likelihood_displaced(
     No finding.
 
     ## Known false alarms
-    A small fall, which is common in published runs; therefore the finding is only a note.
+    A small fall, which is common in published runs. Severity is therefore only **info**.
 
     ## Remedy
-    Read ten responses of the policy. If they are worse than the reference's, divide the learning rate by ten or add the
-    negative log-likelihood of the chosen responses (`rpo_alpha=1.0`).
+    Read ten responses of the policy. If the responses are worse than those of the reference, divide the learning rate
+    by ten. Alternatively, add the negative log-likelihood of the chosen responses (`rpo_alpha=1.0`).
 
     ## Sources
     arXiv 2410.08847 (likelihood displacement); arXiv 2402.13228 (Smaug).
@@ -83,5 +85,5 @@ def chosen_likelihood_displaced(
 
 def _what(first: Any, reward: Any, begun: Any, logp: Any) -> str:
     if reward == reward:
-        return f"Their implicit reward fell from {number(first)} to {number(reward)}"
-    return f"Their log-probability fell from {number(begun)} to {number(logp)}"
+        return f"The implicit reward of the chosen responses fell from {number(first)} to {number(reward)}"
+    return f"The log-probability of the chosen responses fell from {number(begun)} to {number(logp)}"

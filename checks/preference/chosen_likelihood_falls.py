@@ -22,24 +22,25 @@ def chosen_likelihood_falls(
     evaluations: int = 2,
     holds_within: float = 0.1,
 ) -> Fires:
-    """Chosen responses become much less likely; the margin grows only because rejected ones fall faster.
+    """Chosen responses become much less likely; the margin grows only because the likelihood of rejected responses
+    falls faster.
 
     ## What it sees
     The check compares means of the last and the first 5 rows. The implicit reward of the chosen responses has fallen by
-    7 and by 5 standard errors, and is -7 or below. At this reward, the odds of such responses are 1 to 1,000 under a
-    sigmoid, although they are the preferred ones. Alternatively, their reward is negative and their log-probability has
-    doubled, which squares the perplexity of each token. Severity is **info** if a held-out metric has not become worse.
-    This means that the last of two or more held-out losses is within 10% of the lowest, or that a held-out score has
-    not fallen.
+    at least 7 and by at least 5 standard errors, and is -7 or below. At a reward of -7, the odds of a chosen response
+    are 1 to 1,000 under a sigmoid, although it is the preferred response. Alternatively, the reward of the chosen
+    responses is negative and their log-probability has doubled, which squares the perplexity. Severity is **info** if
+    the last of at least two held-out losses is within 10% of the lowest, or a held-out score has not fallen.
 
     ## Thresholds
-    - `rows`: rows over which each mean is computed.
+    - `rows`: number of rows over which each mean is computed.
     - `ruled_out`: size of a negative implicit reward, in the units of the loss, at or above which a response counts as
       ruled out.
-    - `sigmas`: standard errors that the fall of the reward must exceed.
-    - `times`: factor by which the log-probability must have fallen.
+    - `sigmas`: minimum fall of the reward, in standard errors.
+    - `times`: multiple of the first log-probability below which the log-probability must be.
     - `evaluations`: minimum number of held-out losses or scores.
-    - `holds_within`: share above the lowest held-out loss up to which it counts as not worse.
+    - `holds_within`: largest excess over the lowest held-out loss, as a share, at which the last loss counts as not
+      worse.
 
     ## Why it matters
     The loss depends only on the difference between chosen and rejected responses. If both become less likely, the
@@ -52,7 +53,8 @@ def chosen_likelihood_falls(
     chosen_logp: -50x10 -120x10
     ```
     Warning at step 14: The chosen responses become less likely: their reward fell from 0 to -7 and their
-    log-probability fell from -50 to -120. The margin grows because the rejected responses fall faster.
+    log-probability fell from -50 to -120. The margin grows because the likelihood of the rejected responses falls
+    faster.
 
     ```text
     chosen_reward: 0x10 1x10
@@ -62,8 +64,8 @@ def chosen_likelihood_falls(
 
     ## Known false alarms
     Runs after supervised training on the chosen responses, whose likelihood can only fall, usually by a little. In the
-    published runs of the DPO authors, the reward of these responses falls by about one. A change of response length,
-    which has the same effect because log-probabilities are sums.
+    published runs of the DPO authors, the reward of the chosen responses falls by about one. A change of response
+    length, which has the same effect because log-probabilities are sums.
 
     ## Remedy
     Compare ten responses of the policy with those of the reference model. If the policy's responses are worse, roll
@@ -85,7 +87,8 @@ def chosen_likelihood_falls(
     fell, holds = out | doubled, evaluated | scored
     return fires(
         fell & ~holds,
-        "The chosen responses become less likely: {what}. The margin grows because the rejected responses fall faster.",
+        "The chosen responses become less likely: {what}. The margin grows because the likelihood of the rejected "
+        "responses falls faster.",
         info=fell,
         hold=(1, 1),
         clear=rows,

@@ -25,16 +25,17 @@ def loss_above_its_start(
     """The preference loss is above ln 2, the loss of the untrained model.
 
     ## What it sees
-    The mean of the last 10 losses is more than 0.1 above ln 2, and by more than 4.6 standard errors, or each of them is
-    more than 0.1 above it. Only losses of -log sigmoid(margin) are judged: the loss type is declared as `sigmoid`, or
-    the first loss is within 0.05 of ln 2.
+    The mean of the last 10 losses is more than 0.1 above ln 2. In addition, the mean exceeds ln 2 by more than 4.6
+    standard errors, or each of the 10 losses is above ln 2 + 0.1. The check judges only losses of -log sigmoid(margin):
+    the loss type is declared as `sigmoid`, or the first loss is within 0.05 of ln 2.
 
     ## Thresholds
-    - `rows`: losses in the mean.
-    - `untouched`: distance of the first loss from ln 2, nats, up to which it is that of an untrained model.
-    - `above`: distance from ln 2, nats, that the mean or each loss must exceed.
-    - `sigmas`: standard errors by which the mean must exceed ln 2; the critical value of a test after every row, as in
-      `series.trend`.
+    - `rows`: number of losses in the mean.
+    - `untouched`: distance of the first loss from ln 2, in nats, up to which the loss counts as that of an untrained
+      model.
+    - `above`: distance from ln 2, in nats, that the mean or each loss must exceed.
+    - `sigmas`: standard errors by which the mean must exceed ln 2 (critical value of a test that is repeated after
+      every row).
 
     ## Why it matters
     A policy that equals its reference has a loss of ln 2 on every pair, by identity (arXiv 2305.18290, equation 7). A

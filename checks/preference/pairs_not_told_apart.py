@@ -3,7 +3,21 @@ from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import listed, number
-from grpo_doctor.series import Column, baseline, best, isnan, latest, noise, previous, recent_mean, total, where, words
+from grpo_doctor.series import (
+    Column,
+    Trend,
+    baseline,
+    best,
+    isnan,
+    latest,
+    noise,
+    previous,
+    recent_mean,
+    sqrt,
+    total,
+    where,
+    words,
+)
 from grpo_doctor.series.trajectory import CHANCE
 
 
@@ -21,11 +35,7 @@ def pairs_not_told_apart(
     known: Column = any_of("loss", "success_rate", "reward_margin"),
     loss: Column = None,
     learning_rate: Column = None,
-    success_gained: Column = None,
-    success_solved: Column = None,
-    success_first: Column = None,
-    success_now: Column = None,
-    success_shown: Column = None,
+    success_trend: Trend = None,
     reward_margin: Column = None,
     chosen_logp: Column = None,
     *,
@@ -41,31 +51,32 @@ def pairs_not_told_apart(
     """Preference training does not learn: reward accuracy and margin have not improved since the start.
 
     ## What it sees
-    The check starts at the 40th step and the 12th row. The first two cases require that the loss has not fallen beyond
-    its noise. The reward accuracy must not have gained, and must not exceed one half by more than its noise. **Flat**
-    (warning): the reward accuracy is not near 1, and its noise leaves no room for a tenth of the possible gain
-    (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is within 0.02 of 0. Without
-    margins, the mean of the losses must be within 0.01 of ln 2, which is the loss at a margin of 0. This case does not
-    count while the learning rate still rises (before step 150 if no learning rate is recorded). Severity is **error**
-    if all margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Margins of 0 are a
-    **warning** starting at the third row if the learning rate already falls: full updates were made, but the policy
-    still equals its reference. If the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is
-    too low.
+    The check starts at the 40th step and the 12th row. The cases **Flat** and **At its start** require that the loss
+    has not fallen beyond its noise. In addition, the reward accuracy must not have gained, and must not exceed one half
+    by more than its noise. **Flat** (warning): the reward accuracy is not near 1, and its gain plus its noise is below
+    a tenth of the possible gain (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is
+    within 0.02 of 0. Without margins, the mean of the last 12 losses must be within 0.01 of ln 2, the loss at a margin
+    of 0. In addition, the mean of all losses must not be below ln 2 beyond its noise. **At its start** does not count
+    while the learning rate still rises (before step 150 if no learning rate is recorded). Severity is **error** if all
+    margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Three margins of 0 are
+    a **warning** if the learning rate already falls: full updates were made, but the policy still equals its reference.
+    If the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is too low.
 
     ## Thresholds
-    - `early_rows`: steps before which the check does not fire.
-    - `rows`: rows over which each mean is computed, and rows before which the check does not fire.
+    - `early_rows`: number of steps before which the check does not fire.
+    - `rows`: number of rows over which each mean is computed, and before which the check does not fire.
     - `proving_rows`: number of rows with a margin of exactly 0 that are sufficient once the learning rate falls.
-    - `headroom_share`: share of the possible gain, 0 to 1, for which the noise must leave no room.
-    - `untouched`: distance of the loss from ln 2, nats, within which nothing has moved. For the distance of the margin
-      from 0, the limit is twice as large, because a margin of m moves the loss by m/2.
-    - `fallen`: standard errors at or above which a fall of the loss counts.
-    - `usual_rate`: learning rate below which it counts as too low (LoRA: 5e-5).
-    - `warm_up`: steps that a warm-up may take if no learning rate is recorded; the DPO authors' default.
+    - `headroom_share`: share of the possible gain, 0 to 1, that the gain of the reward accuracy plus its noise must not
+      reach.
+    - `untouched`: distance of the loss from ln 2, in nats, below which the policy counts as unchanged. For the distance
+      of the margin from 0, the limit is twice as large, because a margin of m moves the loss by m/2.
+    - `fallen`: fall of the loss, in standard errors, above which the loss counts as fallen.
+    - `usual_rate`: learning rate below which the rate counts as too low (LoRA: 5e-5).
+    - `warm_up`: number of steps that a warm-up may take if no learning rate is recorded (default of the DPO authors).
 
     ## Why it matters
     If the policy equals its reference, the loss is ln 2 and the margin is 0 on every pair, by identity (arXiv
-    2305.18290, equation 7). A run that stays in this state costs as much as a run that learns, and returns the initial
+    2305.18290, equation 7). A run whose loss stays at ln 2 costs as much as a run that learns, and returns the initial
     model.
 
     ## Example
@@ -74,7 +85,7 @@ def pairs_not_told_apart(
     reward_margin: 0x60
     learning_rate: 5e-7x60
     ```
-    Error at step 1: The policy does not learn the preference pairs: after 60 rows the loss is 0.6931 and the margin is
+    Error at step 1: The policy does not learn the preference pairs: after 60 rows, the loss is 0.6931 and the margin is
     0.
 
     ```text
@@ -89,8 +100,8 @@ def pairs_not_told_apart(
     without margins, they are judged only by the reward accuracy.
 
     ## Remedy
-    Check in this order: response tokens are scored; policy and reference are different modules; the two responses of a
-    pair differ; the learning rate reaches the trained weights.
+    First check that response tokens are scored, and that policy and reference are different modules. Then check that
+    the two responses of a pair differ, and that the learning rate reaches the trained weights.
 
     ## Sources
     Yifan-Song793/ETO#14: the loss stays at 0.6931, margins and log-probabilities are 0.0. The warm-up:
@@ -98,15 +109,17 @@ def pairs_not_told_apart(
     """
     seen = total(known == known)
     long = (step - baseline(step, 1) >= early_rows - 1) & (seen >= rows)
-    room = success_now - success_first + success_shown
-    flat = room < headroom_share * (1 - success_first)
+    flat = success_trend.possible_gain < headroom_share * (1 - success_trend.first)
     level, margin = recent_mean(loss, rows), recent_mean(reward_margin, rows)
-    fell = baseline(level, 1) - level > fallen * noise(loss) * math.sqrt(2 / rows)
-    learns = fell | success_gained | success_solved | (success_now - success_shown > CHANCE["success_rate"])
+    losses, scatter = total(loss == loss), noise(loss)
+    fell = baseline(level, 1) - level > fallen * scatter * math.sqrt(2 / rows)
+    beats_chance = success_trend.now - success_trend.shown > CHANCE["success_rate"]
+    learns = fell | success_trend.gained | success_trend.solved | beats_chance
     apart = where(isnan(margin), 0.0, abs(margin)) > 2 * untouched
     rate = latest(learning_rate)
     warm = where(isnan(rate), step - baseline(step, 1) >= warm_up, rate <= previous(rate))
-    still = ((abs(level - math.log(2)) < untouched) | (margin == margin)) & ~apart & warm
+    below = math.log(2) - total(loss) / losses > untouched + fallen * scatter / sqrt(losses)
+    still = (((abs(level - math.log(2)) < untouched) & ~below) | (margin == margin)) & ~apart & warm
     alike = best(abs(reward_margin)) <= 0
     too_low = ~alike & (best(abs(reward_margin)) < untouched) & (best(rate) < usual_rate)
     unmoved = alike | (best(abs(chosen_logp)) <= 0)
@@ -118,11 +131,11 @@ def pairs_not_told_apart(
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        what=words(_what, level, success_now, margin, best(abs(chosen_logp)), seen),
+        what=words(_what, level, success_trend.now, margin, best(abs(chosen_logp)), seen),
         cause=words(_cause, too_low, best(abs(reward_margin)), best(rate)),
         too_low=too_low,
         loss=level,
-        accuracy=success_now,
+        accuracy=success_trend.now,
         margin=margin,
         rows=seen,
     )
@@ -142,4 +155,4 @@ def _what(loss: Any, accuracy: Any, margin: Any, logp: Any, rows: float) -> str:
         *([f"the margin is {number(margin, 2)}"] if margin == margin else []),
         *([f"the reward accuracy is {number(accuracy, 2)}"] if accuracy == accuracy else []),
     ]
-    return f"after {rows:.0f} rows {listed(said)}"
+    return f"after {rows:.0f} rows, {listed(said)}"

@@ -24,18 +24,18 @@ def pairs_saturated(
 
     ## What it sees
     The check fires if at least 90% of the last 10 rows, or all rows of the last 8 steps, have no signal. A row has no
-    signal if the loss is at most 0.001. It also has none if the gradient norm is above 0, but at most 0.001 and at most
-    a thousandth of the first norm. For a loss of -log sigmoid(m), the gradient of a pair has the weight 1 - sigmoid(m).
-    A small weight equals the loss. At the start of training, the weight is 0.5, so 0.001 is a five-hundredth of the
-    first value. A pair that has a loss but no gradient has two equal responses, whose loss is always ln 2. Severity is
-    **info** while this has been true for less than half of the run: training has finished. After that, the finding is a
-    **warning** and an outcome, except if the held-out loss is at or below its first value or the held-out accuracy has
-    gained.
+    signal if the loss is at most 0.001. A row also has no signal if the gradient norm is above 0, at most 0.001, and at
+    most a thousandth of the first norm. For a loss of -log sigmoid(m), the gradient of a pair has the weight 1 -
+    sigmoid(m). A small weight is nearly equal to the loss. At the start of training, the weight is 0.5, so 0.001 is a
+    five-hundredth of the first value. A pair that has a loss but no gradient has two equal responses, whose loss is
+    always ln 2. Severity is **info** if less than half of the rows of the run have no signal: training has finished. If
+    half of the rows or more have no signal, the finding is a **warning** and an outcome. Severity stays **info** if the
+    held-out loss is below its first value or the held-out accuracy has gained.
 
     ## Thresholds
-    - `left`: loss, or gradient norm, up to which a pair has almost no gradient left.
+    - `left`: loss or gradient norm up to which a row counts as having no signal.
     - `rows`: number of last rows that are examined.
-    - `steps`: number of steps that are examined if rows are several steps apart; each row is then a mean.
+    - `steps`: number of last steps that are examined if rows are several steps apart, because each row is then a mean.
     - `lasting_share`: minimum share of the last rows, 0 to 1, that must have no signal.
     - `mostly_share`: minimum share of the run, 0 to 1, that must have no signal for a warning.
 
@@ -48,7 +48,7 @@ def pairs_saturated(
     ```text
     loss: 0.69x11 0x10
     ```
-    Info at step 20: The loss is near 0 on 10 of 21 rows: pairs that are ranked correctly provide no further signal.
+    Info at step 20: The loss is near 0 on 10 of 21 rows. Pairs that are ranked correctly provide no further signal.
 
     ```text
     loss: 0.69x11 0.3x10
@@ -56,9 +56,9 @@ def pairs_saturated(
     No finding.
 
     ## Known false alarms
-    A reward model for pairs that a single rule decides, which is expected to end in this state. Losses of a different
-    form (IPO, hinge), which reach 0 once their target is met. A loss that has been below 0 on any row, and therefore
-    has a different form; its level is not judged.
+    A reward model on pairs that a single rule separates, whose loss is expected to reach 0. Losses of a different form
+    (IPO, hinge), which reach 0 once their target is met. A loss that was below 0 on any row has a different form, so
+    its level is not judged.
 
     ## Remedy
     Find out what distinguishes the pairs. Hold out some of the pairs, stop when the held-out accuracy reaches a
@@ -94,5 +94,5 @@ def pairs_saturated(
 def _but(loss: float, norm: Any, equal: bool) -> str:
     if equal:
         pairs = f"{min(loss / math.log(2), 1):.0%} of the pairs"
-        return f", but the loss is {number(loss)}, as it would be with two equal responses in {pairs}: such pairs"
-    return f"{f' and the gradient norm is {number(norm, 2)}' if norm == norm else ''}: pairs that are ranked correctly"
+        return f", but the loss is {number(loss)}. Probably, {pairs} have two equal responses and"
+    return f"{f' and the gradient norm is {number(norm, 2)}' if norm == norm else ''}. Pairs that are ranked correctly"

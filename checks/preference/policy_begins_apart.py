@@ -24,10 +24,11 @@ def policy_begins_apart(
     """Implicit rewards are not 0 on the first row, so the policy differs from the reference model.
 
     ## What it sees
-    The check uses the larger of the two implicit rewards on the first row of the run. This row must be step 0 or 1, at
-    most a tenth of an epoch into the run, and not a pasted value without a step. The check fires at a reward of 5 or
-    above: at a beta of 0.1, the policy then finds a response e^50 times as likely as the reference does.
-    Log-probabilities must also be recorded, because their presence shows that the rewards come from a reference.
+    The check uses the larger of the two implicit rewards on the first row of the run. The first row must be step 0 or 1
+    and at most a tenth of an epoch into the run. The first row must not be a pasted value without a step. The check
+    fires at a reward of 5 or above. At a beta of 0.1, a response is then e^50 times as likely under the policy as under
+    the reference. Log-probabilities must also be recorded, because their presence shows that the rewards come from a
+    reference.
 
     ## Thresholds
     - `apart`: implicit reward of the first row, in the units of the loss, at or above which the check fires.
@@ -36,8 +37,8 @@ def policy_begins_apart(
     ## Why it matters
     Before the first update, policy and reference are the same model. Every reward and every margin is then 0 and the
     loss is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at a different value measure the
-    distance to a different model. The loss then starts above or below ln 2 by chance. Its gradient weights pairs by the
-    effect of the supervised stage, and beta pulls the policy towards that other model.
+    distance to a different model. The loss then starts above or below ln 2 by chance. The gradient of the loss weights
+    pairs by the effect of the supervised stage, and beta pulls the policy towards the different model.
 
     ## Example
     ```text
@@ -56,8 +57,8 @@ def policy_begins_apart(
     No finding.
 
     ## Known false alarms
-    Trainers without a reference (ORPO, SimPO, CPO), which log their own log-probabilities as rewards. These values are
-    negative, and negative values are not reported. The scores of a reward model, which are logged without
+    Trainers without a reference (ORPO, SimPO, CPO), which log their own log-probabilities as rewards. Log-probabilities
+    are negative, and negative rewards are not reported. The scores of a reward model, which are logged without
     log-probabilities.
 
     ## Remedy

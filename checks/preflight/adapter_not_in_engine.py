@@ -17,7 +17,7 @@ def adapter_not_in_engine(
 
     ## Why it matters
     With LoRA, only the adapter is sent to the engine. If the base weights are random (`load_format=dummy`) or were
-    discarded (sleep level 2), the responses come from a different model than the one that is trained.
+    discarded (sleep level 2), the responses come from a model other than the trained one.
 
     ## Example
     ```shell

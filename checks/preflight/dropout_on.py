@@ -16,8 +16,8 @@ def dropout_on(
     """Dropout is on while log-probabilities are computed, so they are random.
 
     ## What it sees
-    A declared dropout (LoRA, model or attention) above 0 is reported as info. Model or attention dropout above 0.05 is
-    a warning. The check is skipped if `disable_dropout` is on.
+    Severity is **info** for a declared dropout (LoRA, model or attention) above 0, and **warning** for a model or
+    attention dropout above 0.05. The check is skipped if `disable_dropout` is on.
 
     ## Thresholds
     - `strong`: dropout probability above which the severity is warning.
@@ -44,7 +44,7 @@ def dropout_on(
     log-probabilities in eval mode, which are not affected.
 
     ## Remedy
-    Set `disable_dropout=True` (TRL) or the LoRA dropout to 0.
+    Set `disable_dropout=True` (TRL), or set the LoRA dropout to 0.
 
     ## Sources
     huggingface/trl#3500; TRL `disable_dropout` (off by default).

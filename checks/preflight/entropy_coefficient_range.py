@@ -6,32 +6,32 @@ from grpo_doctor.series import Column
     "ENT008",
     severity="warning",
     explains=("ENT003", "LEN002", "LEN003", "REW009", "REW015", "STL003"),
-    withholds={"entropy-bonus": "the bonus is already far above its usual range; check its sign before any change"},
+    withholds={"entropy-bonus": "the bonus is already far above its usual range; check the sign before any change"},
 )
 def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.02, error_above: float = 0.1) -> Fires:
     """The entropy coefficient is far above the usual range.
 
     ## What it sees
-    A declared or recorded coefficient of the token-mean entropy is a warning above 0.02 and an error above 0.1. The
-    default of TRL and verl is 0, and 0.0001 to 0.01 is usual. A setting alone never makes a run `failing`: without an
-    entropy collapse or explosion, the finding is a note.
+    For a declared or recorded coefficient of the token-mean entropy, severity is **warning** above 0.02 and **error**
+    above 0.1. The default of TRL and verl is 0, and 0.0001 to 0.01 is usual. A setting alone never makes a run
+    `failing`: without an entropy collapse or explosion, the finding is a note.
 
     ## Thresholds
     - `warning_above`: entropy coefficient above which the severity is warning.
     - `error_above`: entropy coefficient above which the severity is error.
 
     ## Why it matters
-    The bonus adds coef x H per token regardless of the answer's quality. Its sign decides the effect of a large
-    coefficient. With the correct sign, entropy rises to that of random tokens (fault `entropy-coefficient-huge`). With
-    a flipped sign, entropy falls to 0 (`flipped-entropy`). The log of one run cannot reveal a flipped sign at
-    coefficients up to 0.1; a probe can.
+    The bonus adds coef x H per token regardless of the answer's quality. The sign of the bonus decides the effect of a
+    large coefficient. With the correct sign, entropy rises to that of random tokens (fault `entropy-coefficient-huge`).
+    With a flipped sign, entropy falls to 0 (`flipped-entropy`). At coefficients up to 0.1, the log of one run cannot
+    reveal a flipped sign, but a probe can.
 
     ## Example
     ```text
     settings.entropy_coef: 0.1
     ```
-    Warning: The entropy coefficient is 0.1, 10 times the usual 0.01. Check its sign with a probe: a flipped sign
-    lowers entropy.
+    Warning: The entropy coefficient is 0.1, 10 times the usual 0.01. Check the sign of the entropy term with a probe: a
+    flipped sign lowers entropy.
 
     ```text
     settings.entropy_coef: 0.01
@@ -52,8 +52,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     """
     return fires(
         entropy_coef > warning_above,
-        "The entropy coefficient is {coef:.3g}, {times:.0f} times the usual 0.01. Check its sign with a probe: a "
-        "flipped sign lowers entropy.",
+        "The entropy coefficient is {coef:.3g}, {times:.0f} times the usual 0.01. Check the sign of the entropy term "
+        "with a probe: a flipped sign lowers entropy.",
         hold=(1, 1),
         error=entropy_coef > error_above,
         coef=entropy_coef,

@@ -14,8 +14,8 @@ def entropy_target_out_of_reach(
     """The entropy target is so high that the adaptive bonus never switches off.
 
     ## What it sees
-    A declared target above 1 nat per token is reported as info; above 2, as a warning. The check is skipped if the
-    adaptive bonus is off, or if the measured entropy is above the target.
+    Severity is **info** for a declared target above 1 nat per token, and **warning** above 2. The check is skipped if
+    the adaptive bonus is off, or if the measured entropy is above the target.
 
     ## Thresholds
     - `info_nats`: target entropy, nats per token, above which the severity is info.
@@ -38,7 +38,7 @@ def entropy_target_out_of_reach(
     No finding.
 
     ## Known false alarms
-    A base model early in training, which can have more than 2 nats.
+    A base model early in training, whose entropy can be above 2 nats.
 
     ## Remedy
     Set `entropy_target=0.2` with `entropy_coef_max=0.05` (TRL).

@@ -15,12 +15,13 @@ def few_prompts_declared(
 
     ## What it sees
     The number of prompts per update is computed from the declared batch size, processes and group size. The check fires
-    below 8 prompts or, if the number of GPUs is unknown, at up to 2 prompts per GPU. Always info. CFG008 judges the
-    number that a log records.
+    below 8 prompts or, if the number of GPUs is unknown, at up to 2 prompts per GPU. Severity is always **info**.
+    CFG008 judges the number of prompts that a log records.
 
     ## Thresholds
-    - `prompts_below`: prompts per update below which the check fires.
-    - `per_gpu_at_most`: prompts per update and GPU up to which the check fires if the number of GPUs is unknown.
+    - `prompts_below`: number of prompts per update below which the check fires.
+    - `per_gpu_at_most`: number of prompts per update and GPU up to which the check fires if the number of GPUs is
+      unknown.
 
     ## Why it matters
     Adam makes a full-size step, whatever the batch size. With one to three prompts, most of them in zero-variance

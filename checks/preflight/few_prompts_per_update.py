@@ -8,15 +8,15 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
     """The log records only a few prompts per update.
 
     ## What it sees
-    Fewer than 8 prompts (groups) per step are reported as info. Fewer than 4 are a warning.
+    Severity is **info** for fewer than 8 prompts (groups) per step, and **warning** for fewer than 4.
 
     ## Thresholds
-    - `info_prompts`: prompts per step below which the severity is info.
-    - `warning_prompts`: prompts per step below which the severity is warning.
+    - `info_prompts`: number of prompts per step below which the severity is info.
+    - `warning_prompts`: number of prompts per step below which the severity is warning.
 
     ## Why it matters
     Adam makes a full-size step, whatever the batch size. With three prompts, most of them in zero-variance groups, one
-    prompt determines the direction of the step. ADV012 judges how many groups carry a signal.
+    prompt determines the direction of the step. ADV012 judges how many groups have a signal.
 
     ## Example
     ```text

@@ -15,10 +15,11 @@ def generation_batch_not_whole_groups(
 
     ## What it sees
     For TRL, ms-swift and axolotl, the check computes per-device batch x processes x steps per generation, if the number
-    of processes is known. For prime-rl, it uses `orchestrator.batch_size`. It fires if this number is not divisible by
-    the responses per prompt. Severity is info if the command starts a custom script whose file was not read, because
-    forks of the first TRL versions count prompts here. Severity is also info if the number of processes is unknown and
-    the batch of one process is not divisible. Before TRL 0.18, gradient accumulation does not count.
+    of processes is known. For prime-rl, the check uses `orchestrator.batch_size`. The check fires if the batch is not
+    divisible by the number of responses per prompt. Severity is info for the command of a custom script that was not
+    read, because forks of early TRL versions count prompts instead of responses. Severity is also info if the number of
+    processes is unknown and the batch of one process is not divisible. Before TRL 0.18, gradient accumulation does not
+    count.
 
     ## Why it matters
     A group must not be split, so the trainers refuse to start.
@@ -35,7 +36,7 @@ def generation_batch_not_whole_groups(
     No finding.
 
     ## Known false alarms
-    None known if the number of processes is correct. The number of processes is the one that the launcher declares.
+    None known if the launcher declares the correct number of processes.
 
     ## Remedy
     Make batch x processes x accumulation a multiple of the group size.

@@ -16,19 +16,19 @@ def kl_coefficient_out_of_range(
     """The KL coefficient is negative, or larger than in any published recipe.
 
     ## What it sees
-    A beta below 0 or above 0.1 is a warning; above 0.05 it is reported as info. These limits are for a token-mean KL in
-    the loss. If the log records a critic loss or a KL summed over the response, the KL is a PPO penalty in the reward.
-    A coefficient above 0.2 is then reported as info.
+    Severity is **warning** for a beta below 0 or above 0.1, and **info** above 0.05. The limits of 0.05 and 0.1 apply
+    to a token-mean KL in the loss. If the log records a critic loss or a KL summed over the response, the KL is a PPO
+    penalty in the reward. In the reward, severity is **info** above 0.2.
 
     ## Thresholds
-    - `info_above`: KL coefficient above which the severity is info.
-    - `warning_above`: KL coefficient above which the severity is warning.
-    - `in_reward_above`: KL coefficient of a KL in the reward above which the severity is info.
+    - `info_above`: coefficient of a KL in the loss above which the severity is info.
+    - `warning_above`: coefficient of a KL in the loss above which the severity is warning.
+    - `in_reward_above`: coefficient of a KL in the reward above which the severity is info.
 
     ## Why it matters
     The coefficient (beta) sets how strongly each update pulls the policy back to the reference. R1 used 0.001,
-    DeepSeekMath 0.04, and TRL's default is 0. At 10 the bundled engine stops learning (`grpo-doctor lab --fault
-    kl-dominates`).
+    DeepSeekMath 0.04, and TRL's default is 0. At a beta of 10, the bundled engine stops learning (`grpo-doctor
+    lab --fault kl-dominates`).
 
     ## Example
     ```python
@@ -42,10 +42,10 @@ def kl_coefficient_out_of_range(
     No finding.
 
     ## Known false alarms
-    A KL in the reward (PPO), which has a different scale: 0.05 to 0.2 is usual there, and the default of TRL's PPO was
-    0.2. A PPO run that records neither a critic loss nor a summed KL, and so cannot be recognised as PPO. KL002 judges
-    from the gradient whether the KL term really dominates. A custom training script, in which `beta` may mean something
-    else; the severity is then info.
+    A KL in the reward (PPO), which has a different scale. In PPO, coefficients of 0.05 to 0.2 are usual, and TRL's
+    default was 0.2. A PPO run that records neither a critic loss nor a summed KL, and so cannot be recognised as PPO.
+    KL002 judges from the gradient whether the KL term really dominates. A custom training script, in which `beta` may
+    mean something else. Severity is then **info**.
 
     ## Remedy
     Set beta to 0.001 to 0.04. If the KL term still contributes more than 0.3 of the gradient norm, divide beta by three

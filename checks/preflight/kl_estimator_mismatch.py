@@ -14,12 +14,12 @@ def kl_estimator_mismatch(
     """The KL estimator does not fit its use in the loss or the reward.
 
     ## What it sees
-    Only declared settings are checked. k1 in the loss (`use_kl_loss` with `k1` or verl's `kl`) is a warning; k3 in the
-    reward (`low_var_kl`, `k3`) is reported as info. The check is skipped if the coefficient is 0.
+    Only declared settings are checked. Severity is **warning** for k1 in the loss (`use_kl_loss` with `k1` or verl's
+    `kl`), and **info** for k3 in the reward (`low_var_kl`, `k3`). The check is skipped if the coefficient is 0.
 
     ## Why it matters
     The value of k1 is unbiased, but its gradient as a loss has mean zero: the term adds noise but no pull. As a loss,
-    k3 has the gradient of a different divergence; in the reward, it is biased. Only k1 in the reward, or k2 in the
+    k3 has the gradient of a different divergence. In the reward, k3 is biased. Only k1 in the reward, or k2 in the
     loss, has the gradient of the reverse KL.
 
     ## Example
@@ -37,8 +37,8 @@ def kl_estimator_mismatch(
     No finding.
 
     ## Known false alarms
-    Every common placement: models have been trained successfully with each of them. The estimator matters once the KL
-    must keep the policy close to the reference.
+    Models have been trained successfully with every common placement. The estimator matters once the KL must keep the
+    policy close to the reference.
 
     ## Remedy
     Use k1 in the reward or k2 in the loss.

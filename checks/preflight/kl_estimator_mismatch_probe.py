@@ -16,15 +16,15 @@ def probe_estimator(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe runs only if the settings declare a `kl_coef` and no `entropy_coef`. With advantages of zero, only the KL
-    gradient remains. The probe fires if this gradient does not change when the reference moves, and is parallel to the
-    gradient of the responses' mean log-probability (|cosine| above 0.95). The loss then uses k1 or its opposite, and
-    the reference does not affect the update. If only an `objective` is given, the probe computes its gradient on
-    synthetic log-probabilities. The probe certifies that the term depends on the reference. Apart from that, it does
-    not identify the estimator.
+    gradient remains. The probe fires if the KL gradient does not change when the reference moves. The KL gradient must
+    also be parallel to the gradient of the responses' mean log-probability (|cosine| above 0.95). The loss then uses k1
+    or its opposite, and the reference does not affect the update. If only an `objective` is given, the probe computes
+    the gradient of the objective on synthetic log-probabilities. The probe certifies that the KL term depends on the
+    reference. The probe does not identify the estimator in any other way.
     """
     coefficient = (settings or {}).get("kl_coef")
     if not coefficient or (settings or {}).get("entropy_coef"):
-        raise probes.NotApplicable("settings do not declare a kl_coef without an entropy_coef")
+        raise probes.NotApplicable("needs settings with a kl_coef and without an entropy_coef")
     trials = probes.loss_trials
     if backward is None or render is None or model is None or tokenizer is None or reference is None:
         found = _of_objective(objective)
@@ -48,7 +48,7 @@ def probe_estimator(
 
 def _of_objective(objective: Any) -> float | None:
     """Return 1 or -1 if, at zero advantages, the objective lowers or raises all log-probabilities equally for any
-    reference; 0 if the reference matters, None if there is no gradient."""
+    reference. Return 0 if the reference matters, and None if there is no gradient."""
     if objective is None:
         raise probes.NotApplicable("needs objective, or backward and reference with render, model and tokenizer")
     same, more = probes.gradient_effect.pulls(objective)

@@ -33,19 +33,20 @@ def learning_rate_too_high(
 
     ## What it sees
     The check uses the highest learning rate so far, or the declared one. For full fine-tuning of a model with at least
-    0.1 billion parameters (by its name), a rate above 1e-5 is reported as info. A rate of 5e-5 (the default of
-    supervised training) or more is a warning. For LoRA, 1e-3 or more is a warning, unless the model is known to be
-    smaller. If it is unknown whether an adapter is trained, a rate of 1e-3 or more is a warning, provided that the KL
-    is above 1.5 nats per token or the gradient norm is above 20. Optimizers whose steps differ from Adam's (SGD, SAM,
-    Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP) are not checked.
+    0.1 billion parameters (by its name), severity is **info** above 1e-5. Severity is **warning** at 5e-5 (the default
+    of supervised training) or more. For LoRA, severity is **warning** at 1e-3 or more, unless the model is known to be
+    smaller. If it is unknown whether an adapter is trained, severity is **warning** at 1e-3 or more. Without this
+    knowledge, the KL must also be above 1.5 nats per token, or the gradient norm above 20. Optimizers whose steps
+    differ from Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP) are not checked.
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which the severity is info.
     - `full_warning_rate`: learning rate of full fine-tuning at or above which the severity is warning.
     - `highest_adapter_rate`: learning rate of LoRA at or above which the severity is warning.
-    - `large_model_billions`: size of the smallest model, in billions of parameters, to which these limits apply.
-    - `flies_kl`: KL, in nats per token, above which a rate of 1e-3 or more is a warning if it is unknown whether an
-      adapter is trained.
+    - `large_model_billions`: size of the smallest model, in billions of parameters, to which the limits of the learning
+      rate apply.
+    - `flies_kl`: value of the KL, in nats per token, above which a rate of 1e-3 or more is a warning if it is unknown
+      whether an adapter is trained.
     - `flies_norm`: gradient norm above which a rate of 1e-3 or more is a warning if it is unknown whether an
       adapter is trained.
 
@@ -66,10 +67,10 @@ def learning_rate_too_high(
     No finding.
 
     ## Known false alarms
-    Three public runs at 4e-5, which learn well (final scores of 88%, 75% and 78%). The finding is therefore at most a
-    warning: a setting alone does not prove that a run fails. Small models and models trained from scratch, which need
-    much higher rates and are excluded by size. Official examples of AReaL (1.7e-5) and open-r1 (2e-5), which are above
-    the usual range. STL003 judges the actual size of a step, and CFG054 reports rates that are too low.
+    Three public runs at 4e-5, which learn well (final scores of 88%, 75% and 78%). Severity is therefore at
+    most **warning**: a setting alone does not prove that a run fails. Small models and models trained from scratch,
+    which need much higher rates and are excluded by size. Official examples of AReaL (1.7e-5) and open-r1 (2e-5), which
+    are above the usual range. STL003 judges the actual size of a step, and CFG054 reports rates that are too low.
 
     ## Remedy
     Set TRL `learning_rate=1e-6` (LoRA `1e-5`), verl `actor.optim.lr=1e-6`, OpenRLHF `--actor.learning_rate 1e-6`.

@@ -17,21 +17,22 @@ def length_limits_cut_the_policy(
     """The length limits truncate or lengthen responses of the initial policy.
 
     ## What it sees
-    In the median of the first three rows, more than 5% of the responses are truncated, so the limit is below the 95th
+    In the median of the first three rows, more than 5% of the responses are truncated. The limit is then below the 95th
     percentile of the initial policy's lengths. The check also fires if EOS is suppressed in more than 25% of the
-    responses, so that the minimum is above the 25th percentile. LEN003 reports more than 10% truncated responses, and
-    LEN004 more than 50% with EOS suppressed.
+    responses, so that the minimum is above the 25th percentile. LEN003 reports shares of truncated responses above 10%,
+    and LEN004 shares of responses with EOS suppressed above 50%.
 
     ## Thresholds
     - `rows`: number of first rows whose median describes the initial policy.
     - `cut_above`: share of truncated responses, 0 to 1, above which the limit is too low.
-    - `cut_told`: share of truncated responses above which LEN003 reports the problem instead.
+    - `cut_told`: share of truncated responses, 0 to 1, above which LEN003 reports the problem instead.
     - `held_above`: share of responses with EOS suppressed, 0 to 1, above which the minimum is too high.
-    - `held_told`: share of responses with EOS suppressed above which LEN004 reports the problem instead.
+    - `held_told`: share of responses with EOS suppressed, 0 to 1, above which LEN004 reports the problem instead.
 
     ## Why it matters
-    A truncated response has no ending, and a response that is forced to continue has an unintended one. Both are scored
-    and trained on, and the policy learns the limit instead of the task (`grpo-doctor lab --fault truncation`).
+    A truncated response has no ending, and a response that is forced to continue has an unintended one. Both kinds of
+    responses are scored and trained on, and the policy learns the limit instead of the task (`grpo-doctor lab --fault
+    truncation`).
 
     ## Example
     ```text
@@ -45,8 +46,8 @@ def length_limits_cut_the_policy(
     No finding.
 
     ## Known false alarms
-    Runs that recover as they learn to write shorter responses; therefore the severity is info. If you have supervised
-    answers, use the percentiles of their lengths instead.
+    Runs that recover as they learn to write shorter responses. Severity is therefore **info**. If you have supervised
+    answers, use the percentiles of their lengths instead of this check.
 
     ## Remedy
     Set max_new_tokens to at least the 95th percentile of response lengths, and min_new_tokens to at most the 25th (or

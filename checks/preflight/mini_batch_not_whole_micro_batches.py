@@ -19,12 +19,12 @@ def mini_batch_not_whole_micro_batches(
     """The mini-batch per GPU is not divisible by the micro-batch size.
 
     ## What it sees
-    In verl or SkyRL with FSDP, the mini-batch in responses, divided by the data-parallel ranks, is not divisible by the
-    micro-batch per GPU, or is below one response. Severity is info for a configuration file, because the command line
-    usually overrides its number of GPUs.
+    In verl or SkyRL with FSDP, the mini-batch per data-parallel rank has less than one response, or is not divisible by
+    the micro-batch per GPU. Severity is info for a configuration file, because the command line usually overrides the
+    number of GPUs.
 
     ## Why it matters
-    Both frameworks assert this at the start; verl does so only after it has loaded the model.
+    SkyRL asserts the divisibility at the start, and verl after it has loaded the model.
 
     ## Example
     ```shell

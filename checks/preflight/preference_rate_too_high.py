@@ -17,9 +17,9 @@ def preference_rate_too_high(
     """The learning rate is above the usual range for preference training.
 
     ## What it sees
-    The check applies to DPO, KTO, CPO, IPO and SimPO. For full fine-tuning, or without a declared adapter, a rate above
-    5e-6 is reported as info. A rate of 2e-5 or more is a warning if full fine-tuning is declared. For LoRA, a rate of
-    5e-4 or more is a warning. ORPO and reward models, which train at 1e-5, are not checked.
+    The check applies to DPO, KTO, CPO, IPO and SimPO. For full fine-tuning, or without a declared adapter, severity
+    is **info** above 5e-6. Severity is **warning** at 2e-5 or more if full fine-tuning is declared. For LoRA, severity
+    is **warning** at 5e-4 or more. ORPO and reward models, which train at 1e-5, are not checked.
 
     ## Thresholds
     - `full_info`: learning rate of full fine-tuning above which the severity is info.
@@ -28,7 +28,7 @@ def preference_rate_too_high(
 
     ## Why it matters
     The loss depends only on the margin. Large steps widen the margin by making the rejected response much less likely,
-    and the chosen response becomes less likely too. The model then repeats itself or writes noise, while accuracy and
+    and the chosen response also becomes less likely. The model then repeats itself or writes noise, while accuracy and
     margin look perfect.
 
     ## Example

@@ -22,8 +22,8 @@ def prompts_without_the_chat_template(
     contains "instruct", "it" or "chat".
 
     ## Why it matters
-    The model was trained on chat turns. It continues plain text like a document, often without ending its turn, up to
-    the length limit. Training must then first teach the behaviour that the template provides.
+    The model was trained on chat turns. An instruct model continues plain text like a document, often without ending
+    its turn, up to the length limit. Training must then first teach the behaviour that the template provides.
 
     ## Example
     ```python
@@ -39,7 +39,7 @@ def prompts_without_the_chat_template(
     No finding.
 
     ## Known false alarms
-    Plain-text prompts that are deliberate; therefore the severity is info.
+    Deliberate plain-text prompts. Severity is therefore **info**.
 
     ## Remedy
     Write prompts as lists of messages; TRL then applies the chat template.

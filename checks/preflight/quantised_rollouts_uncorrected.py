@@ -18,11 +18,11 @@ def quantised_rollouts_uncorrected(
     """Rollouts use quantised weights without an importance-sampling correction.
 
     ## What it sees
-    The check fires if the weights or the KV cache of a separate rollout engine have 8 bits or fewer (FP8, INT8;
-    declared, or by the model's name) and no importance-sampling correction is declared.
+    The check fires if a separate rollout engine has weights or a KV cache with 8 bits or fewer, and no
+    importance-sampling correction is declared. The precision (FP8, INT8) is declared, or part of the model's name.
 
     ## Why it matters
-    The quantised engine samples from a distribution that differs from the trainer's. Without a correction the gradient
+    The quantised engine samples from a distribution that differs from the trainer's. Without a correction, the gradient
     is biased, the gap grows at every step, and entropy or reward collapses late in the run.
 
     ## Example

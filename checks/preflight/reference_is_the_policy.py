@@ -36,7 +36,7 @@ def reference_is_the_policy(
     exactly 0, and KL006 a wrong reference.
 
     ## Remedy
-    Use a frozen copy of the initial policy, or with LoRA the base model with the adapter disabled.
+    Use a frozen copy of the initial policy as the reference. With LoRA, use the base model with the adapter disabled.
 
     ## Sources
     TRL `sync_ref_model` (every 512 steps by default).

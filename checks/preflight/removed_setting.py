@@ -12,16 +12,16 @@ def removed_setting(
     """The configuration has keys that the trainer's version does not accept.
 
     ## What it sees
-    The check covers arguments of TRL's `GRPOConfig`, Hydra overrides of verl, and options of OpenRLHF and ms-swift. A
-    name that some version accepted but the current one does not is reported as info. Severity is error if the file
-    itself pins a version that does not accept the name. Severity is warning if requirements in the same folder pin such
-    a version. Severity is info if the script filters arguments by the class, or catches the TypeError. These are not
-    checked: Unsloth, which drops such keys with a warning; verl's `+key=value`, which adds missing keys; and commands
-    that pass their own configuration file.
+    The check covers arguments of TRL's `GRPOConfig`, Hydra overrides of verl, and options of OpenRLHF and ms-swift.
+    Severity is **info** for a name that an earlier version accepted but the current version does not. Severity is error
+    if the file itself pins a version that does not accept the name. Severity is warning if requirements in the same
+    folder pin a version that does not accept the name. Severity is info if the script filters arguments by the class,
+    or catches the TypeError. The check skips Unsloth, which drops removed keys with a warning, and verl's `+key=value`,
+    which adds missing keys. The check also skips commands that pass their own configuration file.
 
     ## Why it matters
-    With an unpinned trainer, a script that ran last month now fails. The error is a TypeError, Hydra's "Key is not in
-    struct" or "unrecognized arguments".
+    With an unpinned trainer, a script that ran last month may fail now. The error is a TypeError, Hydra's "Key is not
+    in struct" or "unrecognized arguments".
 
     ## Example
     ```python

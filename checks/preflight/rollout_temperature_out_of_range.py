@@ -18,15 +18,15 @@ def rollout_temperature_out_of_range(
     """The rollout temperature is far from that of the trained policy.
 
     ## What it sees
-    A sampling temperature below 0.6 is reported as info. Below 0.4 or above 1.5, the severity is warning. The severity
-    stays info in a custom training script, whose `generate` call may have another purpose, and for a model whose tokens
-    are actions. Severity is error if the temperature is lowered to below 0.5 during the run. CFG014 reports greedy
-    rollouts.
+    Severity is **info** for a sampling temperature below 0.6, and **warning** below 0.4 or above 1.5. Severity
+    stays **info** in a custom training script, whose `generate` call may have another purpose, and for a model whose
+    tokens are actions. Severity is **error** if the temperature is lowered to below 0.5 during the run. CFG014 reports
+    greedy rollouts.
 
     ## Thresholds
     - `cold_below`: sampling temperature below which the severity is info.
     - `hot_above`: sampling temperature above which the severity is warning.
-    - `frozen_below`: sampling temperature below which lowering it during the run is an error.
+    - `frozen_below`: sampling temperature below which the severity is error if the run lowers the temperature.
     - `icy_below`: sampling temperature below which the severity is warning.
 
     ## Why it matters

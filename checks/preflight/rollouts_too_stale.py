@@ -15,15 +15,15 @@ def rollouts_too_stale(
     """Responses may be too old for the loss.
 
     ## What it sees
-    With a plain clipped loss, more than 4 declared policy versions between rollout and update are a warning. With any
-    loss, more than 8 are reported as info.
+    For a plain clipped loss, severity is **warning** at more than 4 declared policy versions between rollout and
+    update. For any other loss, severity is **info** at more than 8 versions.
 
     ## Thresholds
-    - `plain_above`: versions above which a plain loss is biased.
-    - `corrected_above`: versions above which a corrected loss is also biased.
+    - `plain_above`: number of policy versions above which a plain clipped loss is biased.
+    - `corrected_above`: number of policy versions above which a corrected loss is also biased.
 
     ## Why it matters
-    The ratio between the current policy and the one that generated the responses leaves the clip bounds. Most of the
+    The ratio between the current policy and the policy that generated the responses leaves the clip bounds. Most of the
     batch then gets no gradient, and the rest is biased.
 
     ## Example

@@ -21,14 +21,14 @@ def router_differs_in_rollouts(
     """The policy is a mixture of experts, and engine and trainer may select different experts.
 
     ## What it sees
-    The model's name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...), and the run has a
-    separate rollout engine, no routing replay, and token-level ratios. Severity is warning if, in addition, rollouts
-    are asynchronous or are reused for several updates, and no correction of the ratio is declared.
+    The model's name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...). In addition, the
+    run has a separate rollout engine, no routing replay, and token-level ratios. Severity is **warning** if rollouts
+    are also asynchronous or reused for several updates, and no correction of the ratio is declared.
 
     ## Why it matters
     Small numerical differences between engine and trainer change which experts are selected. The probability of a token
-    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Such runs drift and then
-    collapse.
+    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Runs with different experts
+    in engine and trainer drift and then collapse.
 
     ## Example
     ```shell

@@ -7,7 +7,7 @@ WHOLE = 50_000
 
 
 def filters(*values: float) -> str:
-    """Lists the active filters with their values."""
+    """List the active filters with their values."""
     names = ("top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty")
     neutral = ((1.0,), (0.0, -1.0), (0.0,), (1.0,), (0.0,), (0.0,))
     on = [f"{n} {number(v, 6)}" for n, v, off in zip(names, values, neutral, strict=True) if v == v and v not in off]
@@ -39,12 +39,14 @@ def sampling_filters_on(
     """Rollouts use sampling filters or penalties that the loss does not apply.
 
     ## What it sees
-    top_p below 1, top_k above 0 (and below 50,000), and min_p above 0 are reported as info. A repetition, presence or
-    frequency penalty that is not neutral is a warning (info in a custom training script, whose `generate` call may have
-    another purpose). The finding is not reported if the recorded mismatch between engine and trainer is below 1e-3.
+    Severity is **info** for top_p below 1, top_k above 0 (and below 50,000), and min_p above 0. Severity is **warning**
+    for a repetition, presence or frequency penalty that is not neutral. In a custom training script, whose `generate`
+    call may have another purpose, severity is **info**. The check does not fire if the recorded mismatch between engine
+    and trainer is below 1e-3.
 
     ## Thresholds
-    - `agree`: mismatch (k3 estimate) between trainer and engine, nats per token, below which filters do no harm.
+    - `agree`: mismatch (k3 estimate) between trainer and engine, in nats per token, below which the check does not
+      fire.
 
     ## Why it matters
     The loss uses log-probabilities of the full softmax. Tokens that were sampled with a filter or a penalty come from a
@@ -55,7 +57,7 @@ def sampling_filters_on(
     ```python
     GRPOConfig(num_generations=8, repetition_penalty=1.3)
     ```
-    Warning: Rollouts are sampled with repetition_penalty 1.3, but a standard loss ignores this when it computes
+    Warning: Rollouts are sampled with repetition_penalty 1.3, which a standard loss does not apply to its
     log-probabilities.
 
     ```python
@@ -81,7 +83,7 @@ def sampling_filters_on(
     unknown = ~(rollout_mismatch_kl < agree)
     return fires(
         (cut | penalty) & unknown,
-        "Rollouts are sampled with {on}, but a standard loss ignores this when it computes log-probabilities.",
+        "Rollouts are sampled with {on}, which a standard loss does not apply to its log-probabilities.",
         hold=(1, 1),
         warning=penalty & unknown & ~is_any(framework, "hand-written trainer"),
         on=words(filters, top_p, top_k, min_p, repetition, presence, frequency),

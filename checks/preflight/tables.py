@@ -1,8 +1,8 @@
-"""Declares the rules that only compare settings: one for each entry of the TOML files in this folder.
+"""Declares the rules that only compare settings, one for each entry of the TOML files in this folder.
 
 `grpo_doctor.diagnosis.entries` explains the conditions. The settings in ``when`` are required. ``use_peft|lora_r`` is
-the first of these settings that is declared; a message calls it ``use_peft_or_lora_r``. ``record.temperature`` is the
-field of the record instead of the setting.
+the first of the two settings that is declared; a message calls it ``use_peft_or_lora_r``. ``record.temperature`` is a
+field of the record, not a setting.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ from grpo_doctor.diagnosis.entries import (
 
 
 def settings_of(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a rule by name, each with its default: required if it is in ``when``."""
+    """Return the fields of a rule's settings by name. A setting is required if it is in ``when``."""
     found: dict[str, Any] = {}
     for optional, group in ((False, conditions(row, "when")), (True, optional_conditions(row))):
         for condition in group:

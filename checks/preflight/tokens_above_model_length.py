@@ -17,14 +17,14 @@ def tokens_above_model_length(
     check fires if the response limit leaves no token for the prompt.
 
     ## Why it matters
-    The engine refuses the request, truncates the prompt, or ends the response at its own limit, where the log does not
-    count it as truncated.
+    The engine refuses the request, truncates the prompt, or ends the response at its own limit. In the last case, the
+    log does not count the response as truncated.
 
     ## Example
     ```python
     GRPOConfig(max_prompt_length=512, max_completion_length=2048, vllm_max_model_length=2048)
     ```
-    Warning: Up to 2560 tokens of prompt and response do not fit into the engine's maximum length (2048).
+    Warning: Prompt and response of up to 2560 tokens do not fit into the engine's maximum length (2048).
 
     ```python
     GRPOConfig(max_prompt_length=512, max_completion_length=2048, vllm_max_model_length=4096)
@@ -32,11 +32,11 @@ def tokens_above_model_length(
     No finding.
 
     ## Known false alarms
-    Datasets whose prompts are much shorter than their limit. A prompt limit that covers prompt and response together
-    (ms-swift's `max_length`, OpenRLHF's `data.max_len`); the check does not add it to the response limit. NeMo-RL's own
-    configurations use the same length for engine and response, and request only the tokens that remain after the
-    prompt. The settings `sequence_len` of axolotl and `seq_len` of prime-rl are not engine limits: longer samples are
-    truncated before training.
+    Datasets whose prompts are much shorter than the prompt limit. A prompt limit that covers prompt and response
+    together (ms-swift's `max_length`, OpenRLHF's `data.max_len`); the check does not add it to the response limit.
+    NeMo-RL's own configurations use the same length for engine and response, and request only the tokens that remain
+    after the prompt. The settings `sequence_len` of axolotl and `seq_len` of prime-rl are not engine limits: longer
+    samples are truncated before training.
 
     ## Remedy
     Raise the engine's maximum length to prompt + response.
@@ -48,9 +48,10 @@ def tokens_above_model_length(
     alone = isnan(needed) & ((response > model) | full)
     return fires(
         (needed > model) | alone,
-        "Up to {tokens:.0f} tokens of {what} do not fit into {into} ({length:.0f}).",
+        "{what} of up to {tokens:.0f} tokens {why} {into} ({length:.0f}).",
         tokens=fmax(needed, response),
-        what=where(alone, "a response and its prompt", "prompt and response"),
+        what=where(alone, "Responses", "Prompt and response"),
+        why=where(alone, "leave no room for the prompt within", "do not fit into"),
         into=where(of_training == 1, "the training sample length", "the engine's maximum length"),
         length=model,
     )

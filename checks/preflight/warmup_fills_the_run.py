@@ -15,14 +15,15 @@ def warmup_fills_the_run(
     """The learning rate warms up during most of the run.
 
     ## What it sees
-    The warm-up ratio is 0.5 or more, or the warm-up steps are at least half of the total steps, if both are declared.
+    The declared warm-up ratio is 0.5 or more, or the declared warm-up steps are at least half of the declared total
+    steps.
 
     ## Thresholds
     - `longest`: share of the total steps at or above which a warm-up is too long.
-    - `least_steps`: total steps at or above which the warm-up is judged.
+    - `least_steps`: total number of steps at or above which the warm-up is judged.
 
     ## Why it matters
-    The run reaches the declared learning rate late or never. It looks stable but learns little. A ratio of 0.95 is
+    The run reaches the declared learning rate late or never. The run looks stable but learns little. A ratio of 0.95 is
     usually a decay or a beta in the wrong field.
 
     ## Example

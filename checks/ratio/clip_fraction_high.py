@@ -16,14 +16,14 @@ def clip_fraction_high(
     """The clip fraction is high, so many tokens do not contribute to the update.
 
     ## What it sees
-    Over the last ten rows, the check averages the share of tokens whose ratio is clipped. An average above 0.2 is a
-    warning, and above 0.4 an error. Sequence-level ratios (GSPO) and CISPO are skipped, because they clip by design.
-    Rows on which all advantages are equal do not count, because they have no gradient to clip.
+    Over the last ten rows, the check averages the share of tokens whose ratio is clipped. Severity is **warning** above
+    0.2 and **error** above 0.4. Sequence-level ratios (GSPO) and CISPO are skipped, because they clip by design. Rows
+    on which all advantages are equal do not count, because they have no gradient to clip.
 
     ## Thresholds
-    - `rows`: rows over which the share is averaged.
-    - `warn`: share of clipped tokens, 0 to 1, for a warning.
-    - `bad`: share of clipped tokens, 0 to 1, for an error.
+    - `rows`: number of rows over which the share is averaged.
+    - `warn`: mean share of clipped tokens, 0 to 1, above which the severity is warning.
+    - `bad`: mean share of clipped tokens, 0 to 1, above which the severity is error.
 
     ## Why it matters
     A clipped token has no gradient. If many tokens are clipped, the policy has left the region for which the rollout's
@@ -43,8 +43,8 @@ def clip_fraction_high(
     No finding.
 
     ## Known false alarms
-    Sequence-level clipping that the log does not declare. Single rows: a healthy off-policy run (score 75%) has a peak
-    of 0.15 and stays at 0.05, so only the mean counts. Runs that ended in collapse had values of 0.25 to 1.0.
+    Sequence-level clipping that the log does not declare. Single rows are not judged, because a healthy off-policy run
+    (score 75%) has a mean of 0.05 but a peak of 0.15. Runs that ended in collapse had values of 0.25 to 1.0.
 
     ## Remedy
     Make fewer updates per rollout or halve the learning rate. If only the upper bound clips, raise it (TRL:

@@ -8,25 +8,25 @@ from grpo_doctor.series import Column, row, total
     severity="info",
     confidence="high",
     withholds={
-        "clip-higher": "no token has been clipped: with one update per rollout the ratio is 1 and the bound never "
-        "applies"
+        "clip-higher": "no token has been clipped: with one update per rollout, the ratio is 1 and no bound applies"
     },
 )
 def clip_fraction_zero_by_construction(
     clip_fraction: Column, ratio_mean: Column = None, ratio_max: Column = None, *, least_rows: int = 10
 ) -> Fires:
-    """The clip fraction is always 0: with one update per rollout the ratio is 1 and the clip never applies.
+    """The clip fraction is always 0: with one update per rollout, the ratio is 1 and the clip never applies.
 
     ## What it sees
     The check fires if ten or more clip fractions are recorded and all are exactly 0. If ratios are recorded, the mean
-    must be within 1e-3 of 1 and the largest at most 1.2.
+    ratio must be within 1e-3 of 1, and the largest ratio must be at most 1.2.
 
     ## Thresholds
     - `least_rows`: minimum number of recorded clip fractions, all of which must be 0.
 
     ## Why it matters
-    This is not a defect. The clip fraction and the ratio then carry no information. Remedies that act through the clip
-    bound (clip-higher, a smaller epsilon, dual clip) have no effect, so the report does not recommend them.
+    A clip fraction of 0 is not a defect. The clip fraction and the ratio then provide no information. Remedies that act
+    through the clip bound (clip-higher, a smaller epsilon, dual clip) have no effect, so the report does not recommend
+    them.
 
     ## Example
     ```text
@@ -44,7 +44,8 @@ def clip_fraction_zero_by_construction(
     fractions below 0.005.
 
     ## Remedy
-    No change is needed. Judge the step size by the KL between the policies before and after the update instead.
+    No change is needed. Judge the step size by the KL between the policies before and after the update, not by the clip
+    fraction.
 
     ## Sources
     TRL documentation of `num_iterations`; verl (`actor/ppo_kl` is exactly 0 on-policy).

@@ -13,17 +13,18 @@ def effective_sample_size_low(
     """The importance weights concentrate on a few samples: the effective sample size is close to 0.
 
     ## What it sees
-    The effective sample size of the importance weights is (sum w)^2 / sum w^2, as a share of the batch. If the mean of
-    the last 5 rows is below 10%, the severity is **warning**; below 2%, the severity is **error**.
+    The effective sample size of the importance weights is (sum w)^2 / sum w^2, as a share of the batch. Severity
+    is **warning** if the mean of the last 5 rows is below 10%, and **error** if it is below 2%.
 
     ## Thresholds
-    - `low`: share of the batch, 0 to 1, for a warning. At 10%, the gradient is as noisy as with a tenth of the
-      responses.
-    - `none`: share of the batch, 0 to 1, for an error; at 2%, five of 256 responses determine the gradient.
+    - `low`: share of the batch, 0 to 1, below which the severity is warning. At 10%, the gradient is as noisy as with a
+      tenth of the responses.
+    - `none`: share of the batch, 0 to 1, below which the severity is error. At 2%, five of 256 responses determine the
+      gradient.
 
     ## Why it matters
-    The variance of an importance-weighted gradient is inversely proportional to this share. Near 0, a few tokens or
-    responses dominate each update, regardless of the batch size.
+    The variance of an importance-weighted gradient is inversely proportional to the effective sample size. Near 0, a
+    few tokens or responses dominate each update, regardless of the batch size.
 
     ## Example
     ```text

@@ -16,21 +16,23 @@ def importance_weight_off_one(
     """Importance weights scale the update although rollout engine and trainer agree on every token.
 
     ## What it sees
-    Trainer and rollout engine agree per token (k3 below 0.01, or 0.11 nats of mean difference), but their mean
-    importance weight is outside 0.8 to 1.25 on two consecutive rows. The severity of this case is info. A weight
-    outside 0.5 to 2 on one row is a warning. A weight below 0.25 is an error unless the reward has gained.
+    Trainer and rollout engine agree per token: the k3 KL is below 0.01, or the mean difference is below 0.11 nats.
+    Severity is **info** if the mean importance weight is outside 0.8 to 1.25 on two consecutive rows. Severity
+    is **warning** if the weight is outside 0.5 to 2 on one row. Severity is **error** if the weight is below 0.25,
+    unless the reward has gained.
 
     ## Thresholds
-    - `agree`: k3 KL, nats per token, below which rollout engine and trainer agree token by token.
-    - `off_factor`: factor by which the mean importance weight differs from 1 on two consecutive rows.
-    - `far_factor`: factor by which the mean importance weight differs from 1 on one row.
+    - `agree`: k3 KL, in nats per token, below which rollout engine and trainer agree token by token.
+    - `off_factor`: factor by which the mean importance weight must differ from 1 on two consecutive rows for severity
+      info.
+    - `far_factor`: factor by which the mean importance weight must differ from 1 on one row for severity warning.
     - `tiny`: mean importance weight below which the severity is error.
 
     ## Why it matters
-    Under the rollout engine's distribution, the expected weight is exactly 1. Summed over a response of a thousand
-    tokens, differences of a thousandth become factors. A cap or a mask removes the large factors and keeps the small
-    ones, so the mean falls. Every gradient is multiplied by this mean, and the loss is tiny although the policy is
-    fine.
+    Under the rollout engine's distribution, the expected weight is exactly 1. Summed over a response of 1,000 tokens,
+    differences of 0.001 per token become large factors. A cap or a mask removes the large factors and keeps the small
+    ones, so the mean falls. Every gradient is multiplied by the mean weight, and the loss is tiny although the policy
+    is fine.
 
     ## Example
     ```text
@@ -47,8 +49,8 @@ def importance_weight_off_one(
     No finding.
 
     ## Known false alarms
-    Small batches of sequence-level weights, which scatter widely. Trainers that do not correct the mismatch but log the
-    columns as 0; no weight can be 0, so such rows are skipped.
+    Small batches with sequence-level weights, which vary widely. Trainers that do not correct the mismatch but log the
+    columns as 0. No weight can be 0, so the check skips rows with a weight of 0.
 
     ## Remedy
     Use weights per token, or the mean over the response (as GSPO does), instead of the sum.
@@ -59,7 +61,7 @@ def importance_weight_off_one(
     """
     leaves = (rollout_weight_mean > off_factor) | (rollout_weight_mean < 1 / off_factor)
     beyond = (rollout_weight_mean > far_factor) | (rollout_weight_mean < 1 / far_factor)
-    alike = (rollout_gap < agree) & (rollout_weight_mean > 0)  # a weight is an exponential, so 0 was never measured
+    alike = (rollout_gap < agree) & (rollout_weight_mean > 0)  # a weight is an exponential, so 0 is not measured
     shrunk = beyond & alike
     return fires(
         shrunk,

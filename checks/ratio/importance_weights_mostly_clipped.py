@@ -14,16 +14,17 @@ def importance_weights_mostly_clipped(
 
     ## What it sees
     Over the last 5 rows, the check averages the share of tokens (or responses) whose importance weight (trainer to
-    rollout engine) was truncated or masked. Above 30%, the severity is **warning**; above 70%, the severity is
-    **error**.
+    rollout engine) was truncated or masked. Severity is **warning** above 30% and **error** above 70%.
 
     ## Thresholds
-    - `many`: share of tokens, 0 to 1, for a warning, because truncation is intended for rare outliers.
-    - `most`: share of tokens, 0 to 1, at or above which the policy trains on a small, biased part of the batch.
+    - `many`: share of tokens, 0 to 1, above which the severity is warning, because truncation is intended for rare
+      outliers.
+    - `most`: share of tokens, 0 to 1, above which the severity is error, because the policy trains on a small part of
+      the batch.
 
     ## Why it matters
-    Masked tokens are not trained, and truncated ones get the wrong weight. The remaining tokens are those that have
-    barely changed.
+    Masked tokens are not trained, and truncated tokens get the wrong weight. The remaining tokens are those whose
+    log-probabilities have barely changed.
 
     ## Example
     ```text
@@ -37,7 +38,7 @@ def importance_weights_mostly_clipped(
     No finding.
 
     ## Known false alarms
-    Rejection of whole responses by the product of their ratios, because long responses are nearly always rejected.
+    Rejection of whole responses by the product of their ratios, which nearly always rejects long responses.
 
     ## Remedy
     First fix the mismatch: use the same precision on both sides, and fresh weights in the engine. Only then widen the

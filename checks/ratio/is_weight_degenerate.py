@@ -19,7 +19,7 @@ def is_weight_degenerate(
     ## Thresholds
     - `low_ratio`: mean probability ratio below which the weights are degenerate.
     - `high_ratio`: mean probability ratio above which the weights are degenerate.
-    - `rows`: rows over which the median is computed.
+    - `rows`: number of rows over which the median is computed.
 
     ## Why it matters
     Under the old policy, the expected ratio is exactly 1. A mean far from 1 shows that a few samples have all the

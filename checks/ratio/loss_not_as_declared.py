@@ -18,15 +18,16 @@ def loss_not_as_declared(
 
     ## What it sees
     On four responses of two lengths, the probe measures the weight that the loss gives to the log-probability of each
-    token. The probe measures at a ratio of 1, and with the ratio of the first token changed. These weights show how the
-    loss averages over tokens, the level of the ratio (token or sequence), the clip and the KL estimator. The probe
-    fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level` declares a different form, or if the KL term is
-    k3 with the difference reversed.
+    token. The probe measures the weights at a ratio of 1, and again with a changed ratio of the first token. The
+    weights show how the loss averages over tokens, the level of the ratio (token or sequence), the clip and the KL
+    estimator. The probe fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level` declares a different form,
+    or if the KL term is k3 with the difference reversed.
 
     ## Why it matters
     A mean over tokens gives long responses more weight than a mean over responses, and a constant divisor changes the
     size of the step. Comparisons of runs by their declared loss are then wrong. The mean of k3 over samples of the
-    policy is the KL. With the reversed difference, it is not: tokens that the policy prefers count exponentially.
+    policy is the KL. With the reversed difference, the mean is not the KL: tokens that the policy prefers count
+    exponentially.
 
     ## Example
     ```python
@@ -56,9 +57,9 @@ def loss_not_as_declared(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the form of the loss on one batch. It does not measure the average over micro-batches and ranks,
-    because divisions outside the loss are not visible. It measures the KL and the entropy bonus only on the
-    `objective`. RAT007 judges the clip bounds, and ADV014 judges the normaliser.
+    The probe certifies the form of the loss on one batch. The probe does not measure the average over micro-batches and
+    ranks, because divisions outside the loss are not visible. The probe measures the KL and the entropy bonus only on
+    the `objective`. RAT007 judges the clip bounds, and ADV014 judges the normaliser.
 
     ## Known false alarms
     A trainer that scales its loss outside the function that the adapter provides.

@@ -21,20 +21,20 @@ def ratio_not_one_at_first_minibatch(
 
     ## What it sees
     The check uses the mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on that
-    rollout. If the mean is above 0.01 on 3 of 5 rows, the severity is warning; above 0.05, the severity is error. If
-    the settings declare one update per rollout (as many prompts in an update as in a step, one pass), every minibatch
-    is the first one. A clip fraction above 0.001 is then a warning too. This does not apply to multi-turn rollouts:
-    each turn is a sample, so a rollout has more samples than prompts.
+    rollout. Severity is **warning** above 0.01 and **error** above 0.05, each on 3 of 5 rows. The settings may declare
+    one update per rollout (as many prompts in an update as in a step, one pass). Every minibatch is then the first
+    minibatch of its rollout, and a clip fraction above 0.001 is also a **warning**. The limit of the clip fraction does
+    not apply to multi-turn rollouts: each turn is a sample, so a rollout has more samples than prompts.
 
     ## Thresholds
-    - `warn`: mean |ratio - 1| of the first minibatch for a warning.
-    - `bad`: mean |ratio - 1| of the first minibatch for an error.
-    - `clipped`: clip fraction, 0 to 1, above which a run with one update per rollout gets a warning.
+    - `warn`: mean |ratio - 1| of the first minibatch above which the severity is warning.
+    - `bad`: mean |ratio - 1| of the first minibatch above which the severity is error.
+    - `clipped`: clip fraction, 0 to 1, above which the severity is warning in a run with one update per rollout.
 
     ## Why it matters
-    New and old policy have the same weights at that time, so the ratio is 1 by identity. If it is not, the two
-    log-probabilities were computed differently. Importance weights and clipping then correct for a difference that the
-    policy did not cause, and every gradient is biased.
+    Before the first update, new and old policy have the same weights, so the ratio is 1 by identity. If the ratio
+    differs from 1, the two log-probabilities were computed differently. Importance weights and clipping then correct
+    for a difference that the policy did not cause, and every gradient is biased.
 
     ## Example
     ```text
@@ -48,11 +48,11 @@ def ratio_not_one_at_first_minibatch(
     No finding.
 
     ## Known false alarms
-    Old log-probabilities from a bf16 inference engine, which differ by about 0.01 per token without any bug; the
-    severity is then warning.
+    Old log-probabilities from a bf16 inference engine, which differ by about 0.01 per token without any bug. Severity
+    is then **warning**.
 
     ## Remedy
-    Switch off dropout, and use the same engine, temperature and mask for both passes.
+    Disable dropout, and use the same engine, temperature and mask for old and new log-probabilities.
 
     ## Sources
     Identity; huggingface/trl#3500, verl-project/verl#2996, volcengine/verl PR#2953, modelscope/ms-swift PR#8427.
@@ -71,6 +71,6 @@ def _what(gap: float, clipped: float) -> str:
     if gap == gap:
         return f"Before the first update, the probability ratio differs from 1 by {number(gap)} on average."
     return (
-        f"{clipped:.2%} of the tokens are clipped, although with one update per rollout every ratio should be 1: the "
+        f"{clipped:.2%} of the tokens are clipped, although every ratio should be 1 with one update per rollout. The "
         f"two forward passes give different log-probabilities."
     )

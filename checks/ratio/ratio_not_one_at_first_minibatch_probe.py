@@ -21,42 +21,32 @@ def probe_ratio(
     """## What this certifies, and what it does not
     The probe scores canary responses twice without an update in between. The first pass uses `old_logprobs` if the
     adapter has it, or else `logprobs`. The second pass uses `logprobs`, in the mode in which the trainer's own step
-    leaves the model. For a `loss` that is a single function, the probe compares the forward pass that has a gradient
-    with the pass that acts as the old policy. It also tests whether the clip already acts before any update, for
-    example because the old scores use a different temperature. A clip whose range excludes 1, which stops all tokens of
-    one sign, is reported by RAT007. If a loss itself samples, and weights tokens by the log-probabilities of its
-    sampler, all tokens of a response must have the same weight or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in
-    half precision) is a finding. Its severity is warning without evidence that updates run in train mode, or if dropout
-    in the loss is the reason. If the old scores come from the module of the policy or of the reference, the weights are
-    then changed slightly, and the old scores must change too. The probe certifies that the trainer's process uses the
-    same function for scoring at rollout time and at update time. It does not certify the generator's own
-    log-probabilities: GEN004 and RAT004 do.
+    leaves the model. For a `loss` that is a single function, the probe compares the pass with a gradient and the pass
+    that acts as the old policy. The probe also tests whether the clip already acts before any update, for example
+    because the old scores use a different temperature. RAT007 reports a clip whose range excludes 1, which stops all
+    tokens of one sign. A loss that samples by itself may weight tokens by the log-probabilities of its sampler. All
+    tokens of a response must then have the same weight or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
+    precision) is a finding. Severity is **warning** if there is no evidence that updates run in train mode, or if
+    dropout in the loss is the reason. If the old scores come from the policy or the reference, the probe changes its
+    weights slightly, and the old scores must also change. The probe certifies that the trainer's process uses the same
+    function for scoring at rollout time and at update time. GEN004 and RAT004 check the generator's own
+    log-probabilities.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.
-    - `low_precision`: the same limit if a module computes in half precision.
+    - `low_precision`: mean |ratio - 1| without an update, up to which scoring counts as identical if a module computes
+      in half precision.
     """
     made, own, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     mode = _mode_of_update(model, step, loss, made, responses)
     composite = old_logprobs is None and probes.from_loss.derived(logprobs)
     if composite:  # before the search for old scores, because those of a sampler need no separate forward pass
-        stopped, tokens = _stopped(loss, model, render, tokenizer, prompts)
-        if stopped:
-            return fires(
-                True,
-                "Before the first update, the clip removes the gradient of {stopped} of {tokens} tokens, so their "
-                "ratio is not 1.",
-                error=True,
-                stopped=stopped,
-                tokens=tokens,
-            )
-
-        uneven = _uneven(loss, model, render, tokenizer, prompts)
-        if uneven is not None:
-            return uneven
+        inputs = loss, model, render, tokenizer, prompts
+        if (found := _stopped(*inputs) or _uneven(*inputs)) is not None:
+            return found
 
     def off_one() -> tuple[float, bool]:
-        """Return mean |ratio - 1|, and whether the precision explains less than that."""
+        """Return the mean |ratio - 1|, and whether it is larger than the precision explains."""
         with probes.intercept.precision() as precision:
             if composite:
                 model.train(mode is not False)
@@ -70,29 +60,23 @@ def probe_ratio(
     if off:
         with probes.model_modes.without_dropout(model):
             drops = not off_one()[1]
-        return fires(
-            True,
-            "Before any update, the ratio differs from 1 by {ratio:.3g} on average"
-            + (": dropout acts in the loss." if drops else "."),
-            warning=True,
-            error=mode is not None and not drops,
-            ratio=ratio,
-        )
+        return _not_one(ratio, drops, mode is not None)
     if not composite or not probes.from_loss.old_is_own(logprobs):
         return None
-    probes.loss_trials.move(model)  # at first the reference equals the policy, and may serve as the old policy
+    probes.loss_trials.move(model)  # at first, the reference equals the policy and may serve as the old policy
     ratio, off = off_one()
     return fires(
         off,
-        "The old log-probabilities do not follow the policy. After a small change of its weights, the ratio differs "
-        "from 1 by {ratio:.3g} on average before any update. They come from the reference or from the initial weights.",
+        "The old log-probabilities do not follow the policy. After a small change of the policy's weights, the ratio "
+        "differs from 1 by {ratio:.3g} on average before any update. The old log-probabilities come from the reference "
+        "or from the initial weights.",
         error=True,
         ratio=ratio,
     )
 
 
 FAR = 0.5
-"""Log-ratio by which the sampler's log-probability of a token is changed."""
+"""Log-ratio by which the probe changes the sampler's log-probability of a token."""
 
 Rows = list[list[int]]
 
@@ -111,7 +95,8 @@ def _of_forwards(mask: Any, logprobs: Any, prompts: Rows, responses: Rows) -> tu
 def _of_seams(
     mask: Any, old: Any, new: Any, prompts: Rows, responses: Rows, model: Any, training: bool
 ) -> tuple[list[Any], list[Any]]:
-    """Return the old and new log-probabilities of two functions: in eval mode, and in the mode of an update."""
+    """Return the old log-probabilities of one function in eval mode, and the new ones of another in the mode of an
+    update."""
     found: list[list[Any]] = []
     model.eval()
     for score in (old, new):
@@ -123,7 +108,7 @@ def _of_seams(
 
 
 def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: Any) -> bool | None:
-    """Return whether the trainer makes its updates in train mode; None if unknown."""
+    """Return whether the trainer makes its updates in train mode, or None if unknown."""
     model.eval()
     own = step is not None and not isinstance(step, probes.updates.PlainStep)
     if own:
@@ -135,9 +120,21 @@ def _mode_of_update(model: Any, step: Any, loss: Any, prompts: Any, responses: A
     return True if model.training else (False if own else None)
 
 
-def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> tuple[int, int]:
-    """Return how many of the tokens are lowered by a negative advantage but not raised by a positive one, which only a
-    ratio above the clip bound explains; or the reverse, in samples whose other tokens move both ways."""
+def _not_one(ratio: float, drops: bool, mode_is_known: bool) -> Fires:
+    return fires(
+        True,
+        "Before any update, the ratio differs from 1 by {ratio:.3g} on average"
+        + (": dropout acts in the loss." if drops else "."),
+        warning=True,
+        error=mode_is_known and not drops,
+        ratio=ratio,
+    )
+
+
+def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
+    """Return a finding if a negative advantage lowers tokens that a positive one does not raise. Only a ratio beyond
+    the clip bound explains a token that moves one way. The reverse counts in samples with tokens that move both
+    ways."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))
@@ -145,17 +142,26 @@ def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -
     stopped = tokens = 0
     pairs = [(one[n], other[n]) if sign > 0 else (other[n], one[n]) for n, sign in enumerate(push.SIGNS)]
     if any(all(_shut(p[k]) and _even(p[1 - k]) for p in pairs) for k in (0, 1)):
-        return 0, 0  # the ratio is 1 everywhere and outside the clip range, which RAT007 reports
+        return None  # the ratio is 1 everywhere and outside the clip range, which RAT007 reports
     for raised, lowered in ((p.trained, q.trained) for p, q in pairs):
         tokens += len(raised)
         stopped += int((lowered & ~raised).sum())
         stopped += int((raised & ~lowered).sum()) if bool((raised & lowered).any()) else 0
-    return stopped, tokens
+    if not stopped:
+        return None
+    return fires(
+        True,
+        "Before the first update, the clip removes the gradient of {stopped} of {tokens} tokens, so their ratio is not "
+        "1.",
+        error=True,
+        stopped=stopped,
+        tokens=tokens,
+    )
 
 
 def _uneven(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
-    """Fires if the sampler's log-probabilities give the tokens of one response different weights before any update,
-    other than by a discount; None if they give no weights."""
+    """Fire if the sampler's log-probabilities give the tokens of one response different weights before any update,
+    other than by a discount."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     with probes.intercept.precision() as precision:

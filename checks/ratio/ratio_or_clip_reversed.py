@@ -21,22 +21,21 @@ def ratio_or_clip_reversed(
     """The loss has the wrong sign, or the clip acts on the wrong side of the ratio.
 
     ## What it sees
-    The probe uses four samples, two with a positive and two with a negative advantage. The loss must move each sample
-    in the direction of its advantage (otherwise critical). At ratios of 1.65 and 0.61, the clip may stop a step that
-    increases the distance to the old policy. It must not stop a step that decreases the distance, that is, A > 0 at
-    0.61 or A < 0 at 1.65 (otherwise error). If the clip acts and `settings` declare `epsilon`, it must not act at 0.8
-    of the bound, and must act at 1.25 of the bound (otherwise error). Every sample must have a gradient at a ratio of 1
-    (otherwise error). If `settings` declare `epsilon`, the old log-probabilities that the `objective` receives must
-    affect the gradient (otherwise error). A forward pass of the policy without gradient on the samples must also affect
-    the gradient, unless the pass is used only for logging. Otherwise, the severity is warning if `epsilon` is declared,
-    and info if not.
+    The probe uses four samples, two with a positive and two with a negative advantage. Severity is **critical** if the
+    loss moves a sample against its advantage. At ratios of 1.65 and 0.61, the clip may stop a step that increases the
+    distance to the old policy. Severity is **error** if the clip stops a step that decreases the distance (A > 0 at
+    0.61, or A < 0 at 1.65). If `settings` declare `epsilon`, a clip must not act at 0.8 of the bound, and must act at
+    1.25 of the bound. Otherwise, severity is **error**. Severity is also **error** if a sample has no gradient at a
+    ratio of 1. If `settings` declare `epsilon`, the old log-probabilities that the `objective` receives must affect the
+    gradient; otherwise, severity is **error**. A forward pass of the policy without gradient on the samples must also
+    affect the gradient, unless the pass is used only for logging. If the pass has no effect, severity is **warning**
+    with a declared `epsilon`, and **info** without one.
 
     ## Why it matters
     The minimum of the clipped and the unclipped objective is pessimistic: it ignores gains beyond the bound but not
     losses. With the maximum, or with the clip alone, a good answer that has become unlikely never becomes likely again.
     A bad answer that has become likely is never unlearned. If old and new are swapped, or the sign of the advantage is
-    lost, training unlearns rewarded responses. At a ratio of 1, as in the first update, all of these errors except the
-    sign are invisible.
+    lost, training unlearns rewarded responses. At a ratio of 1, as in the first update, only a wrong sign is visible.
 
     ## Example
     ```python
@@ -62,18 +61,18 @@ def ratio_or_clip_reversed(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the direction of the policy gradient for samples of either sign, at three ratios. It uses the
-    trainer's `objective`. Without one, it uses a `loss` that takes its old log-probabilities from a forward pass
-    without gradient, from a sampling loop, or from a scripted engine. A loss that divides by its own detached
-    log-probabilities always has a ratio of 1, so only the sign is certified. If the loss itself samples and weights
-    tokens by the log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The same
-    applies if a sampling loop draws by means other than `multinomial` and `argmax`. It certifies neither that the old
-    log-probabilities are correct (RAT003) nor the size of a step.
+    The probe certifies the direction of the policy gradient for samples of either sign, at three ratios. The probe uses
+    the trainer's `objective`. Without an `objective`, the probe uses a `loss`. The old log-probabilities of the `loss`
+    come from a forward pass without gradient, a sampling loop, or a scripted engine. A loss that divides by its own
+    detached log-probabilities always has a ratio of 1, so only the sign is certified. If the loss itself samples and
+    weights tokens by the log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The
+    rule for weights also applies to a sampling loop that draws by means other than `multinomial` and `argmax`. The
+    probe certifies neither that the old log-probabilities are correct (RAT003) nor the size of a step.
 
     ## Known false alarms
-    Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks). Intended
-    training on positive samples only. Ignore RAT007 for these. Soft gates and other bounds (SAPO, CISPO, GSPO, a dual
-    clip of 2 or more) pass the probe and cause no false alarms.
+    Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks). Deliberate
+    training on positive samples only. Ignore RAT007 for such methods. Soft gates and other bounds (SAPO, CISPO, GSPO, a
+    dual clip of 2 or more) pass the probe and cause no false alarms.
 
     ## Remedy
     Use `-torch.min(ratio * A, ratio.clamp(1 - eps, 1 + eps) * A)`, with `ratio = exp(new - old)`.
@@ -92,7 +91,7 @@ def ratio_or_clip_reversed(
 
 
 def _of_loss(loss: Any, model: Any, made: Any, responses: Any, declared: dict[str, Any]) -> Fires | None:
-    """Fires if a whole loss, or the weights from its sampler's log-probabilities, moves samples in the wrong
+    """Fire if a whole loss, or the weights from its sampler's log-probabilities, move samples in the wrong
     direction."""
     temperature = float(declared.get("temperature") or 1.0)
 
@@ -104,14 +103,14 @@ def _of_loss(loss: Any, model: Any, made: Any, responses: Any, declared: dict[st
         )
         return torch.stack([p.towards[:2] for p in found])
 
-    # without a KL, an adapter's forward pass without effect may be the reference's
+    # without a KL term, the reference pass of a LoRA model (adapter disabled) may have no effect
     reference = not declared.get("kl_coef") and hasattr(model, "disable_adapter")
     idle = not reference and _idle(loss, model, made, responses)
     with probes.generations.scripted_sampling() as sampling:
         found = _judged(pushed, declared, takes_old=idle, sure=False)
     made_up = bool(sampling.loops) and probes.forced_draws.by_logits()
     if bool(found.when):
-        # old log-probabilities of one-hot logits close the clip but reverse no push; a lost sign reverses all of them
+        # old log-probabilities of one-hot logits stop updates but reverse none; a lost sign reverses all updates
         if made_up and (found.evidence["along"] or not found.evidence["against"]):
             raise probes.Unjudged("the loss samples in its own loop, so the probe cannot choose the tokens")
         return found
@@ -120,7 +119,7 @@ def _of_loss(loss: Any, model: Any, made: Any, responses: Any, declared: dict[st
 
 
 def _idle(loss: Any, model: Any, made: Any, responses: Any) -> bool:
-    """Return whether the policy scores the samples without gradient and this has no effect."""
+    """Return whether the policy scores the samples without gradient and the scores have no effect."""
     signs = probes.loss_trials.torch_of(probes.gradient_effect.SIGNS, model)
     own = probes.intercept.language_model(model)
     beside = probes.gradient_effect.beside(loss, [model], made, responses, signs)
@@ -128,9 +127,9 @@ def _idle(loss: Any, model: Any, made: Any, responses: Any) -> bool:
 
 
 def _of_weights(times: list[float]) -> Fires:
-    """Fires if the sampler's log-probabilities weight tokens in the wrong direction, or twice. A token that is exp(FAR)
-    times as likely under the policy as under its sampler gets up to that weight, and one that is exp(-FAR) times as
-    likely gets less."""
+    """Fire if the sampler's log-probabilities weight tokens in the wrong direction, or twice. A token that is exp(FAR)
+    times as likely under the policy as under the sampler gets a weight above 1, up to exp(FAR). A token that is
+    exp(-FAR) times as likely gets a weight below 1."""
     told = [math.exp(FAR * (-1) ** n) for n in range(len(times))]
     some = [(t, r) for t, r in zip(times, told, strict=True) if abs(t) > 0.02]  # a clip or a mask may stop a token
     inverted = sum((t - 1) * (r - 1) < 0 and abs(t - 1) > 0.05 for t, r in some)
@@ -147,8 +146,8 @@ def _of_weights(times: list[float]) -> Fires:
 
 
 def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
-    """Return how much the objective raises the two response tokens of each sample, the first at these log-ratios; shape
-    (4, 2)."""
+    """Return how much the objective raises the two response tokens of each sample, in shape (4, 2). ``log_ratios`` are
+    those of the first token."""
     import torch
 
     mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
@@ -164,8 +163,8 @@ def _of_objective(objective: Any, log_ratios: list[float]) -> Any:
 
 
 def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool = True) -> Fires:
-    """``takes_old``: the loss has old log-probabilities; not ``sure``: it makes a forward pass that may compute
-    them."""
+    """Judge the direction of the updates. ``takes_old``: the loss has old log-probabilities. Not ``sure``: the loss
+    makes a forward pass that may compute old log-probabilities."""
     import torch
 
     signs = torch.tensor(probes.gradient_effect.SIGNS)
@@ -197,8 +196,8 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
 
 
 def _clips(on: Any, off: Any, least: float) -> bool:
-    """Return whether a clip of single tokens acts, so that its bounds can be found. A ratio of the whole sequence also
-    stops the second token, and if the push has not grown by the scripted ratio, the temperature is not the declared
+    """Return whether a clip of single tokens acts, so that its bounds can be found. The clip of a sequence-level ratio
+    also stops the second token. If the update does not grow by the scripted ratio, the temperature is not the declared
     one.
     """
     import torch
@@ -208,7 +207,7 @@ def _clips(on: Any, off: Any, least: float) -> bool:
 
 
 def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> list[str]:
-    """Return the errors of the clip bounds, if they are declared."""
+    """Return the errors of the clip bounds if the bounds are declared."""
     low = settings.get("epsilon")
     if not isinstance(low, float) or not 0 < low < 0.3:
         return []
@@ -216,7 +215,7 @@ def _bound(pushed: Any, signs: Any, least: float, settings: dict[str, Any]) -> l
     tried = [1 + 0.8 * high, 1 + 1.25 * high, 1 - 0.8 * low, 1 - 1.25 * low]
     moved = (pushed([math.log(r) for r in tried]).cpu() * signs[:, None])[:, 0] > least
     wrong = [(r, bool(m)) for r, m, right in zip(tried, moved, (True, False, True, False), strict=True) if m != right]
-    return [f"at a ratio of {number(ratio)} it is {'open' if is_open else 'shut'}" for ratio, is_open in wrong]
+    return [f"{'a' if is_open else 'no'} gradient at a ratio of {number(ratio)}" for ratio, is_open in wrong]
 
 
 def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool, sure: bool) -> str:
@@ -228,12 +227,12 @@ def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool
         return f"{silent} of 4 samples have no gradient at a ratio of 1, where no clip should apply."
     if lost:
         return (
-            f"The clip acts on the wrong side. In {lost} of 2 cases it blocks updates back towards the old policy (A > "
-            f"0 at a ratio of 0.61, A < 0 at 1.65)."
+            f"The clip acts on the wrong side. In {lost} of 2 cases, updates back towards the old policy are blocked "
+            f"(A > 0 at a ratio of 0.61, A < 0 at 1.65)."
         )
     if wrong:
         return f"The clip does not act at the declared bounds: {', '.join(wrong)}."
     return (
-        "The loss does not use the policy's no-gradient log-probabilities. If these are the old log-probabilities, "
-        "the ratio is always 1 and the clip never applies."
+        "The loss does not use the log-probabilities of the policy's no-gradient pass. If this pass computes the old "
+        "log-probabilities, the ratio is always 1 and the clip never applies."
     )

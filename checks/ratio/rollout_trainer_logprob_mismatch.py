@@ -30,27 +30,28 @@ def rollout_trainer_logprob_mismatch(
     """The rollout engine and the trainer assign different probabilities to the sampled tokens.
 
     ## What it sees
-    The check measures the difference of the two log-probabilities as the k3 KL in nats per token, on 2 of 3 rows. The
-    KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the log-probabilities. Severity is
-    warning above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean probability difference above 0.01. Up to
-    1e-2, the severity is info if the reward has gained, or if k3 was in this range on the first row and has not doubled
-    since. Severity is error above 1e-2 (d = 0.11) if the reward has not gained. Severity is critical above 1e-1 (d =
-    0.36; an error if k3 was not recorded), or if the median of five rows is above 1e-2 and has doubled within 20 rows.
-    If the raw logits of the rollout engine are also recorded, they show on which side the cause is.
+    On 2 of 3 rows, the check compares the log-probabilities of rollout engine and trainer by the k3 KL, in nats per
+    token. The KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the log-probabilities.
+    Severity is **warning** above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean probability difference above
+    0.01. Up to 1e-2, severity is **info** if the reward has gained. Severity is also **info** if k3 was between 2e-3
+    and 1e-2 on the first row and has not doubled since. Severity is **error** above 1e-2 (d = 0.11) if the reward has
+    not gained. Severity is **critical** above 1e-1 (d = 0.36), but **error** if k3 was not recorded. Severity is
+    also **critical** if the median of five rows is above 1e-2 and has doubled within 20 rows. If the raw logits of the
+    rollout engine are also recorded, they show on which side the cause is.
 
     ## Thresholds
-    - `warn`: k3 KL, nats per token, for a warning.
-    - `experts`: k3 KL, nats per token, up to which a steady difference since the first row is not reported.
-    - `probability`: mean difference of probabilities, 0 to 1, for a warning.
-    - `bad`: k3 KL, nats per token, for an error.
-    - `broken`: k3 KL, nats per token, for a critical finding.
-    - `grown`: multiple of the first row's k3 up to which the level is steady.
+    - `warn`: k3 KL, in nats per token, above which the severity is warning.
+    - `experts`: k3 KL, in nats per token, up to which a steady difference since the first row is not reported.
+    - `probability`: mean difference of probabilities, 0 to 1, above which the severity is warning.
+    - `bad`: k3 KL, in nats per token, above which the severity is error.
+    - `broken`: k3 KL, in nats per token, above which the severity is critical.
+    - `grown`: multiple of the first row's k3 up to which the k3 KL counts as steady.
 
     ## Why it matters
-    Policy gradients assume that the tokens were sampled from the policy that is updated. If they were not, "on-policy"
-    training is off-policy without a correction. Unlikely tokens are affected most, and gradient norm and entropy spike.
-    This is the most informative metric. At step 1 or 2 it reveals a broken generation mode, stale weights, a
-    differently rendered prompt, and a clip or temperature that is applied twice.
+    Policy gradients assume that the tokens were sampled from the policy that is updated. If the tokens come from a
+    different policy, "on-policy" training is off-policy without a correction. Unlikely tokens are affected most, and
+    gradient norm and entropy spike. The mismatch is the most informative metric. At step 1 or 2, the mismatch reveals a
+    broken generation mode, stale weights, a different prompt, or a temperature that is applied twice.
 
     ## Example
     ```text
@@ -66,14 +67,14 @@ def rollout_trainer_logprob_mismatch(
 
     ## Known false alarms
     Inference engines in bf16, which give about 1e-3 without any bug, and about 2e-3 with a mixture of experts, starting
-    at the first row. In float32, a healthy run stays below 1e-8. A repetition penalty over the response: the difference
-    is only 0.02, and the score was not lower (0.65, against 0.63 without the penalty), so the finding is a note.
-    Quantised engines and asynchronous rollouts, which differ by design; if the run gains nevertheless, the severity
-    stays warning.
+    at the first row. In float32, a healthy run stays below 1e-8. A repetition penalty over the response, for which
+    severity is **info**. The difference is only 0.02, and the score was not lower (0.65, against 0.63 without the
+    penalty). Quantised engines and asynchronous rollouts, which differ by design. If the run gains nevertheless,
+    severity stays **warning**.
 
     ## Remedy
-    First find the side. Then use truncated importance sampling (TRL default, verl `rollout_correction`, OpenRLHF
-    `is_correction`), one precision, and the same temperature and processors in the loss.
+    First find out whether rollout engine or trainer is wrong. Then use truncated importance sampling (TRL default, verl
+    `rollout_correction`, OpenRLHF `is_correction`), one precision, and the same temperature and processors in the loss.
 
     ## Sources
     Yao et al. 2025 (TIS); arXiv 2510.26788; NeMo-RL guide (factor at most 1.05); Tinker's documentation of RL
@@ -114,17 +115,17 @@ def rollout_trainer_logprob_mismatch(
 
 
 def _side(raw: float, always: bool, steady: bool, leap: bool, frozen: bool, warn: float) -> str:
-    """Return advice that depends on the raw logits, or otherwise on whether and how the two grew apart."""
+    """Return advice that depends on the raw logits, or otherwise on how the difference began."""
     if raw > warn:
-        return "The raw logits differ, too: check weights, train/eval mode and prompt"
+        return "The raw logits also differ: check weights, train/eval mode and prompt"
     if raw <= warn:
         return "The raw logits agree: check logits processors and temperature"
     if steady:
-        return "They have differed since the first row, as bf16 engines do with a mixture of experts"
+        return "The difference has existed since the first row, as in bf16 engines with a mixture of experts"
     if always:
-        return "They have differed since the first row: check the engine's weights, kernels and log-probabilities"
+        return "The difference has existed since the first row: check the engine (weights, kernels, log-probabilities)"
     if leap:
-        return "No update changes so much in one step: check what else changed on either side (mask, kernels, inputs)"
+        return "A single update does not cause such a jump: check for other changes (mask, kernels, inputs)"
     if frozen:
         return "The learning rate is 0: check the engine's cache and kernels instead of the weight transfer"
     return "The raw logits of the rollout engine are not recorded"

@@ -19,10 +19,10 @@ def staleness_excess(
     """Too many updates use rollouts of an old policy.
 
     ## What it sees
-    The check fires if one of three limits is exceeded on 3 of 5 rows. The limits are 16 optimizer steps per rollout
-    step (from the recorded optimizer steps), 4 passes over each rollout (`num_iterations`, `ppo_epochs`), and a queue
-    that lags by 8 steps. If the age of the samples is recorded, the check uses it instead of the declared lag, and a
-    declared lag is the limit.
+    The check fires if one of three limits is exceeded on 3 of 5 rows. The limits are 16 recorded optimizer steps per
+    rollout step, 4 passes over each rollout (`num_iterations`, `ppo_epochs`), and a queue that lags by 8 steps. If the
+    age of the samples is recorded, the check uses the age instead of the declared lag, and the declared lag is the
+    limit.
 
     ## Thresholds
     - `updates`: number of optimizer steps per rollout step above which the check fires.
@@ -30,10 +30,10 @@ def staleness_excess(
     - `most_lag`: number of steps by which rollouts may be older than the policy.
 
     ## Why it matters
-    Each update moves the policy away from the one that generated the samples. Clipping limits the effect of each token,
-    but not the drift of the policy. In a public sweep, 2 passes x 8 minibatches reached 75%, while 16 passes over the
-    same batch collapsed within seven steps. Issue trl#2980 reports a gradient norm and a clip ratio that drift with
-    num_iterations = 4 after 10,000 steps.
+    Each update moves the policy away from the policy that generated the samples. Clipping limits the effect of each
+    token, but not the drift of the policy. In a public sweep, 2 passes x 8 minibatches reached 75%, while 16 passes
+    over the same batch collapsed within seven steps. Issue trl#2980 reports a gradient norm and a clip ratio that drift
+    with num_iterations = 4 after 10,000 steps.
 
     ## Example
     ```text

@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, fold
 
 
 def same(state: tuple[float, int], score: Any) -> tuple[tuple[float, int], float]:
-    """Return the number of held-out scores identical to the first one; 0 once one differs."""
+    """Return the number of held-out scores identical to the first one, or 0 after a different score."""
     first, times = state
     if score == score:
         first = float(score) if first != first else first
@@ -19,15 +19,15 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     """The held-out score is identical at every evaluation while the reward rises.
 
     ## What it sees
-    The check fires if four or more held-out scores are identical to the last digit and neither 0 nor 1, while the
-    training reward has gained.
+    The check fires if four or more held-out scores are identical to the last digit while the training reward has
+    gained. Scores of 0 and 1 do not count.
 
     ## Thresholds
     - `equal_scores`: minimum number of equal held-out scores.
 
     ## Why it matters
-    Changed weights give different answers and a different score. If the number is the same to the last digit, the
-    evaluation uses weights that do not change: the base model without the adapter, or an engine that was not
+    Changed weights give different answers and a different score. If the score is the same to the last digit, the
+    evaluation uses constant weights. Examples are the base model without the adapter, and an engine that was not
     synchronised.
 
     ## Example
@@ -44,7 +44,8 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     No finding.
 
     ## Known false alarms
-    An evaluation set of few prompts. Scores of exactly 0 or 1 are excluded, because they may be the minimum or maximum.
+    An evaluation set with few prompts. Scores of exactly 0 or 1 are excluded, because they may be the minimum or
+    maximum.
 
     ## Remedy
     Compare the log-probabilities of one prompt under the evaluated and the trained weights.

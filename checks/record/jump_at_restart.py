@@ -29,20 +29,20 @@ def jump_at_restart(
     """A metric jumps where the run resumes, so some state was not restored.
 
     ## What it sees
-    The check covers restarts of the step counter that do not begin at the first step. It compares the means of reward,
-    entropy, KL, response length and gradient norm over the 5 rows before the restart and the 5 rows after it. It fires
-    if one of these means changes by 5 standard errors and by a quarter of the larger value. Only a fall of the reward
-    and a rise of the gradient norm count.
+    The check covers restarts of the step counter that do not begin at the first step. The check compares the means of
+    reward, entropy, KL, response length and gradient norm over 5 rows before and 5 rows after the restart. The check
+    fires if one of the means changes by more than 5 standard errors and by more than a quarter of the larger value. The
+    reward counts only if it falls, and the gradient norm only if it rises.
 
     ## Thresholds
-    - `rows`: rows before and rows after the restart that are compared.
-    - `sigmas`: standard errors that the jump must exceed, because five metrics are compared.
+    - `rows`: number of rows before and after the restart that are compared.
+    - `sigmas`: standard errors that the jump must exceed. The limit is high because five metrics are compared.
     - `least`: minimum jump as a share of the larger value, 0 to 1.
 
     ## Why it matters
-    A resumed run continues where it stopped. The metric that jumps shows which state was lost: optimizer moments
-    (gradient norm and reward), the reference model (KL falls to 0), sampling settings (entropy and length), or the
-    position in the data (reward).
+    If all state is restored, a resumed run continues where it stopped. The metric that jumps shows which state was
+    lost. If gradient norm or reward jumps, the optimizer moments or the position in the data were lost. If the KL falls
+    to 0, the reference model was lost. If entropy or length jumps, sampling settings were lost.
 
     ## Example
     ```log

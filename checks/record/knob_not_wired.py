@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
 
 OF_RESPONSES = ("advantage_std", "reward_mean", "reward_std", "response_length_mean", "entropy_mean")
-"""Metrics of the responses, which never repeat to the last digit in a second run."""
+"""Metrics of the responses, which never agree to the last digit in two independent runs."""
 
 
 @across("REC003", kind="defect", severity="warning", confidence="medium")
@@ -16,17 +16,17 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     """A setting was changed, but the metrics are identical.
 
     ## What it sees
-    The two runs differ in a declared setting that should affect training, such as the seed (names, lengths and logging
-    should not). Their metrics are nevertheless equal to the last printed digit at every shared step. If this is true
-    for every metric that varies, the severity is error. If it is true only for metrics of the responses (reward,
-    advantages, length, entropy) while others differ, the severity is warning: the changed setting does not reach them.
+    The two runs differ in a declared setting that should affect training, such as the seed; names, lengths and logging
+    settings do not count. The metrics of both runs are nevertheless equal to the last printed digit at every shared
+    step. Severity is **error** if every metric that varies is equal. Severity is **warning** if only metrics of the
+    responses (reward, advantages, length, entropy) are equal. The changed setting then does not affect the responses.
 
     ## Thresholds
-    - `places`: number of shared steps at or above which equality is not chance.
+    - `places`: minimum number of shared steps at which the metrics must be equal.
 
     ## Why it matters
     Teams spend weeks on settings that no code reads. Two runs of a stochastic trainer never have the same rewards to
-    four digits. If they do, the second run only repeats the first.
+    four digits. If all rewards are equal, the second run only repeats the first.
 
     ## Example
     ```text

@@ -19,22 +19,22 @@ def metric_carries_no_information(
     """A metric is constant, so it provides no information.
 
     ## What it sees
-    The check fires after ten or more equal values of a metric that people rely on: EOS suppression, mean advantage,
-    judge failures or top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
+    The check fires if a metric has at least ten values and all of them are equal. It covers EOS suppression, mean
+    advantage, judge failures and top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
 
     ## Thresholds
-    - `least_rows`: number of equal values in a row.
+    - `least_rows`: minimum number of equal values.
 
     ## Why it matters
-    A number that cannot change proves nothing. An EOS suppressor that counts its own interventions is always at 100%. A
-    mean advantage is 0 by construction. A clip fraction is 0 if each rollout is used once.
+    A metric that cannot change provides no evidence. An EOS suppressor that counts its own interventions is always at
+    100%. A mean advantage is 0 by construction. A clip fraction is 0 if each rollout is used once.
 
     ## Example
     ```text
     advantage_mean: 0x10
     eos_suppressed_rate: 1x10
     ```
-    Info at step 10: These metrics are constant in all 10 rows and carry no information: eos_suppressed_rate,
+    Info at step 10: These metrics are constant in all 10 rows and provide no information: eos_suppressed_rate,
     advantage_mean.
 
     ```text
@@ -47,7 +47,8 @@ def metric_carries_no_information(
     None: the finding makes no claim about the health of the run.
 
     ## Remedy
-    Instead, log metrics that can change: P(EOS) before suppression, and raw rewards instead of advantages.
+    Log metrics that can change: P(EOS) before suppression instead of the suppression rate, and raw rewards instead of
+    advantages.
 
     ## Sources
     BoBaCai/grpo-dual (EOS suppressor 8/8); beita6969/colab-grpo (an avg_reward that is an advantage).
@@ -57,7 +58,7 @@ def metric_carries_no_information(
     longest = reduce(maximum, rows)
     return fires(
         longest >= least_rows,
-        "These metrics are constant in all {rows} rows and carry no information: {metrics}.",
+        "These metrics are constant in all {rows} rows and provide no information: {metrics}.",
         hold=(1, 1),
         rows=longest,
         metrics=words(lambda *n: ", ".join(w for w, k in zip(WATCHED, n, strict=True) if k >= least_rows), *rows),

@@ -18,8 +18,8 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
 
     ## Why it matters
     Trends and baselines then extend across the restart. The parts before and after the restart may be two runs with
-    different settings, or one run that was resumed from a checkpoint with a new optimizer. The onset of a finding after
-    the restart refers to the restarted counter.
+    different settings. The parts may also be one run that was resumed with a new optimizer. The onset of a finding
+    after the restart refers to the restarted counter.
 
     ## Example
     ```log
@@ -29,7 +29,7 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     {"step": 2, "reward": 0.5, "kl": 0.03}
     {"step": 3, "reward": 0.6, "kl": 0.03}
     ```
-    Info: The log contains 1 restart of the step counter (most recently to step 2). Analyze the parts separately.
+    Info: The log contains 1 restart of the step counter (most recently to step 2). Analyse the parts separately.
 
     ```log
     {"step": 1, "reward": 0.5, "kl": 0.01}
@@ -39,8 +39,8 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    None: the finding makes no claim about the health of the run. A counter that restarts with every epoch, which the
-    check cannot distinguish from a resumed run.
+    A counter that restarts with every epoch, which the check cannot distinguish from a resumed run. The finding makes
+    no claim about the health of the run.
 
     ## Remedy
     If the parts are different runs, analyse them separately: cut the log at the line that the finding names.
@@ -50,7 +50,7 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     """
     return fires(
         seen(events, "restart") > 0,
-        "The log contains {restarts} of the step counter (most recently to step {step}). Analyze the parts separately.",
+        "The log contains {restarts} of the step counter (most recently to step {step}). Analyse the parts separately.",
         hold=(1, 1),
         restarts=words(lambda n: counted(int(n), "restart"), total(seen(events, "restart"))),
         step=step,

@@ -39,20 +39,23 @@ def batches_mostly_equal(
     """On most steps, all rewards of the batch are equal, so these steps have no learning signal.
 
     ## What it sees
-    At least 80% of the batches (20 or more), and of the last ten, have equal rewards (reward_std, or reward_max minus
-    reward_min, is at most 1e-6). In addition, the reward has not gained and is not near its maximum
-    (`series.trajectory`). The check applies to logs that do not count zero-variance groups; ADV003 judges those. Half
-    of the batches are sufficient if all batches without spread have the same reward and the same mean length. Prompts
-    differ from step to step, so the policy then gives the same answer to all of them. Two in five are sufficient if all
-    batches without spread have the same negative reward.
+    At least 80% of all batches (20 or more), and of the last ten batches, have equal rewards. Rewards are equal if
+    reward_std, or reward_max minus reward_min, is at most 1e-6. In addition, the reward has not gained and is not near
+    its maximum (`series.trajectory`). ADV003 judges logs that count zero-variance groups. Half of the batches are
+    sufficient if all batches without spread have the same reward and the same mean length. Prompts differ from step to
+    step, so the policy then gives the same answer to all prompts. Two in five batches are sufficient if all batches
+    without spread have the same negative reward. In every other run, severity is **info** at half of the batches unless
+    the task is solved.
 
     ## Thresholds
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be
       recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
-    - `pinned_share`: the same share, if all those batches have the same reward below 0.
-    - `many`: minimum number of rewards for an error (REW001 judges a constant reward).
-    - `alike_share`: the same share, if all those batches have the same reward and the same mean length.
+    - `pinned_share`: share of batches without spread at or above which the check fires if all of them have the same
+      reward below 0.
+    - `many`: minimum number of rewards for severity error (REW001 judges a constant reward).
+    - `alike_share`: share of batches without spread at or above which the severity is info, or warning if all of them
+      have the same reward and length.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A
@@ -90,12 +93,15 @@ def batches_mostly_equal(
     alike, pinned = total(same & (response_length_mean == long)) + 1, total(same) + 1
     alike, pinned = alike >= total(tied), (pinned >= total(tied)) & (level < 0)
     share = where(alike, alike_share, where(pinned, pinned_share, mostly_share))
-    often = (moving_mean(tied, rows) >= share) & (total(tied) >= share * n)
-    idle = often & (total(dead_share == dead_share) < 1) & ~(reward_gained | reward_solved)
+    lately, uncounted = moving_mean(tied, rows), total(dead_share == dead_share) < 1
+    often = (lately >= share) & (total(tied) >= share * n)
+    half = (lately >= alike_share) & (total(tied) >= alike_share * n)
+    idle = often & uncounted & ~(reward_gained | reward_solved)
     return fires(
         idle & (n >= 2 * rows),
         "All rewards of the batch are equal on {tied:.0f} of {rows:.0f} rows, so these rows have no learning "
         "signal{what}.",
+        info=half & uncounted & ~reward_solved & (n >= 2 * rows),
         error=idle & (n >= many) & (share >= mostly_share) & (best(reward_mean) > lowest(reward_mean)),
         hold=(1, 1),
         clear=2 * rows,
@@ -108,5 +114,5 @@ def batches_mostly_equal(
 
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
-        return ". Such batches of equal length have the same reward"
-    return f". The reward is {number(reward)} each time" if pinned else ""
+        return ". The batches with equal rewards have the same reward and length"
+    return f". The reward on these rows is {number(reward)}" if pinned else ""

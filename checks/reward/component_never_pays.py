@@ -4,27 +4,28 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, best, fold, lowest, row, where, words
+from grpo_doctor.series import Column, Trend, best, fold, lowest, row, where, words
 from grpo_doctor.series.reward_components import kind, of_form
 from grpo_doctor.series.trajectory import Parts, Trajectory, named
 
 CEILING = 0.98
-"""Share of its range at or above which a component is at its top; if it has been below 0, half of that range is enough,
-because 0 is then its neutral value."""
+"""Share of its range at or above which a component counts as at its top. For a component that has been below 0, half of
+the range is enough, because 0 is then its neutral value."""
 
 
 def at_top(series: Trajectory) -> bool:
-    """Return whether the last values of a component that changes are at the top of its range: it has a small scale, or
-    is a penalty that is not due."""
+    """Return whether the last values of a varying component are at the top of its range. A component at its top has a
+    small scale, or is a penalty that does not apply."""
     share = CEILING if series.low >= 0 else 0.5
     return series.high > series.low and series.recent >= series.low + share * (series.high - series.low)
 
 
 def least_paid(state: Parts, components: Any, step: float, now: float, *, share: float) -> tuple[Parts, float]:
-    """Return the index of the component that is at its minimum most often; NaN if none is almost always there.
+    """Return the index of the component that is at its minimum most often, or NaN if no component is almost always at
+    its minimum.
 
-    The floor is the lowest value, or 0 if no value is lower: a wrong answer may be penalised, but gets no reward. A
-    component that has been 0 throughout may be a penalty that was never due, unless its name means success.
+    The minimum is the lowest value, or 0 if no value is lower: a wrong answer may be penalised, but gets no reward. A
+    component that has been 0 throughout may be a penalty that never applied, unless its name means success.
     """
     heights, parts = {}, [*state.take(components, step)]
     for place, (name, series) in enumerate(parts):
@@ -41,8 +42,7 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
 
 @check("REW011", vital=True, kind="outcome", severity="info", confidence="medium")
 def component_never_pays(
-    reward_gained: Column,
-    reward_now: Column,
+    reward_trend: Trend,
     reward_components: Column,
     step: Column,
     reward_mean: Column = None,
@@ -52,22 +52,23 @@ def component_never_pays(
     never_paid_share: float = 0.1,
     patience: int = 40,
 ) -> Fires:
-    """A reward component, or every one except formatting, stays at its minimum although the reward rises.
+    """A reward component, or every component except formatting, stays at its minimum although the reward rises.
 
     ## What it sees
-    After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. That component has
-    been at its minimum (its lowest value, at most 0) on 85% of its rows, or has never exceeded it by more than a tenth
-    of an equal share of the current reward. Some components are ignored: those whose names mean formatting or a
-    penalty, and those at the top of their range (or in its upper half if they have been below 0). Unless the name means
-    correctness, the check also ignores components that are 0 on every row (a penalty that never applied) or that vary
-    but stay below 0 (a cost). The check also fires if, after 20 rows and regardless of the reward, only components
-    whose names mean formatting have been above 0. This is a **warning** after 40 rows.
+    After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. The component is at
+    its minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, the component has never exceeded its
+    minimum by more than a tenth of an equal share of the current reward. The check ignores components whose names mean
+    formatting or a penalty. The check also ignores components at the top of their range, or in its upper half if they
+    have been below 0. Unless its name means correctness, a component that is 0 on every row (a penalty that never
+    applied) is ignored. A component that varies but stays below 0 (a cost) is also ignored. The check also fires if,
+    after 20 rows and regardless of the reward, only components whose names mean formatting have been above 0. Severity
+    is then **info**, and **warning** after 40 rows.
 
     ## Thresholds
-    - `early_rows`: rows before which the check does not fire.
-    - `never_paid_share`: height above the minimum, as a share of the current reward divided by the number of
-      components, up to which a component counts as always at its minimum.
-    - `patience`: rows after which a component other than formatting should have been above 0 at least once.
+    - `early_rows`: number of rows before which the check does not fire.
+    - `never_paid_share`: height above the minimum up to which a component counts as at its minimum, as a share of
+      reward / number of components.
+    - `patience`: number of rows after which a component other than formatting should have been above 0 at least once.
 
     ## Why it matters
     If the component at its minimum is the intended one (correctness, in contrast to compilability or format), the
@@ -87,27 +88,27 @@ def component_never_pays(
     No finding.
 
     ## Known false alarms
-    A component on a far smaller scale than the others. A penalty whose name does not show it.
+    A component on a far smaller scale than the others. A penalty whose name does not indicate a penalty.
 
     ## Remedy
-    Read ten responses and score them with the function of this component. If the function can return more than 0, raise
+    Read ten responses and score them with the function of the component. If the function can return more than 0, raise
     its weight, or give partial credit so that the first successes have an effect.
 
     ## Sources
     rohunagrawal/reward-hacking-entropy: reward f + g; g (it compiles) goes from 0.2 to 0.7, f (it is correct) stays
     below 0.02.
     """
-    place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_now)
-    rose = reward_gained & (row(reward_now) >= early_rows) & (place == place)
+    place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_trend.now)
+    rose = reward_trend.gained & (row(reward_trend.now) >= early_rows) & (place == place)
     top = best(reward_meant)
-    form = (row(reward_now) >= early_rows) & (top <= 0) & (top <= lowest(reward_meant)) & (best(reward_mean) > 0)
+    form = (row(reward_trend.now) >= early_rows) & (top <= 0) & (top <= lowest(reward_meant)) & (best(reward_mean) > 0)
     return fires(
         rose | form,
         "{what}, {part}.",
         hold=(1, 1),
-        warning=rose | (form & (row(reward_now) >= patience)),
-        what=words(_what, rose, reward_now),
-        now=reward_now,
+        warning=rose | (form & (row(reward_trend.now) >= patience)),
+        what=words(_what, rose, reward_trend.now),
+        now=reward_trend.now,
         part=words(_part, reward_components, where(rose, place, math.nan)),
     )
 

@@ -25,16 +25,17 @@ def evaluated_text_unlikely(
 
     ## What it sees
     The check fires if each of the last three evaluation perplexities is at least twice the first one. If the reward has
-    gained at the same time (`series.trajectory`), the message includes it, because this is the pattern of
-    over-optimisation.
+    gained at the same time (`series.trajectory`), the message reports the gain. A rising reward with rising perplexity
+    is the pattern of over-optimisation.
 
     ## Thresholds
-    - `grown_factor`: factor over the first perplexity; 2 is 0.7 nats per token.
-    - `evaluations`: number of the last evaluations, all of which must meet the condition.
+    - `grown_factor`: ratio of the perplexity to its first value at or above which the check fires; 2 is 0.7 nats per
+      token.
+    - `evaluations`: number of last evaluations that must all reach `grown_factor`.
 
     ## Why it matters
-    A reward model, a classifier or a rule gives high scores to some unnatural texts. The reward cannot show this, and a
-    held-out score that is computed with the same reward function rises too. Perplexity is not optimised, so it shows
+    A reward model, a classifier or a rule gives high scores to some unnatural texts. The reward cannot show that a text
+    is unnatural, and a held-out score from the same reward function rises too. Perplexity is not optimised, so it shows
     the change.
 
     ## Example

@@ -22,19 +22,21 @@ def fallback_rewarded(
     """Invalid responses get nearly the reward of valid ones, because a fallback is scored instead.
 
     ## What it sees
-    The check compares two means of the reward: over all steps with at least 90% invalid (or replaced) responses, and
-    over all steps with at most 30%. It requires five steps of each kind. It fires if invalid steps get more than half
-    of the reward of valid ones. Both rewards are measured from 0, or from the lowest recorded reward if that is lower.
+    The check compares the mean reward of invalid steps with that of valid steps. In an invalid step, at least 90% of
+    the responses are invalid or replaced. In a valid step, at most 30% are. The check requires five steps of each kind.
+    It fires if the mean reward of invalid steps is more than half of that of valid steps. Both means are measured from
+    0, or from the lowest recorded reward if it is lower.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.
     - `invalid_from`: share of invalid responses, 0 to 1, at or above which a step counts as invalid.
     - `good`: share of invalid responses, 0 to 1, up to which a step counts as valid.
-    - `paid_share`: reward of invalid steps, as a share of that of valid steps, 0 to 1, above which the check fires.
+    - `paid_share`: mean reward of invalid steps, as a share of that of valid steps, 0 to 1, above which the check
+      fires.
 
     ## Why it matters
-    The policy is rewarded for text that it did not write: advantages are noise, and the reward does not show a total
-    collapse of the output.
+    The policy is rewarded for text that it did not write. Advantages are then noise, and the reward does not show a
+    total collapse of the output.
 
     ## Example
     ```text
@@ -54,7 +56,7 @@ def fallback_rewarded(
     Rewards with deliberate partial credit for text that does not parse.
 
     ## Remedy
-    Score the policy's own text. If a default must run, log its reward under a separate name.
+    Score the policy's own text. If a default answer is necessary, log its reward under a separate name.
 
     ## Sources
     beita6969/colab-grpo, training_p30.log: mean reward 0.499 on steps that are all fallback, 0.564 on valid ones.

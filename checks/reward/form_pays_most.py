@@ -2,7 +2,7 @@ import math
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, isnan, row, where, words
+from grpo_doctor.series import Column, Trend, baseline, isnan, row, where, words
 
 
 @check("REW018", kind="remark", severity="info", confidence="medium")
@@ -10,16 +10,8 @@ def form_pays_most(
     reward_mean: Column,
     reward_meant: Column,
     step: Column,
-    reward_gained: Column,
-    reward_fallen: Column,
-    reward_first: Column,
-    reward_now: Column,
-    meant_gained: Column,
-    meant_first: Column,
-    meant_now: Column,
-    meant_shown: Column,
-    meant_settled: Column,
-    reward_settled: Column,
+    reward_trend: Trend,
+    meant_trend: Trend,
     *,
     rewards: int = 40,
     share: float = 0.5,
@@ -29,14 +21,14 @@ def form_pays_most(
 
     ## What it sees
     The check starts at the 40th reward, for a reward that has gained and has not fallen. The check fires if the
-    components other than formatting have gained and the reward no longer rises, but their gain is below half of the
-    reward's gain, even with noise. It also fires if these components stopped rising at some step (`series.trend`) and
-    the reward continued to rise for another fifth of the run. If these components have not gained at all, REW003
-    reports the run.
+    components other than formatting have gained and the reward no longer rises. In addition, the gain of the other
+    components must be below half of the reward's gain, even with noise. The check also fires if the other components
+    stopped rising (`series.trend`) and the reward continued to rise for another fifth of the run. If the other
+    components have not gained at all, REW003 reports the run.
 
     ## Thresholds
-    - `rewards`: number of rewards before which nothing is reported.
-    - `share`: share of the gain, 0 to 1, that correctness must contribute.
+    - `rewards`: number of rewards before which the check does not fire.
+    - `share`: minimum share of the gain, 0 to 1, that correctness must contribute.
     - `since_share`: share of the run, 0 to 1, during which the reward rose after correctness stopped rising.
 
     ## Why it matters
@@ -67,20 +59,20 @@ def form_pays_most(
     ## Sources
     rldoctor 0.2, scenario `format_domination`; rlprobe 0.1, pathology `format_gaming`.
     """
-    rose = reward_gained & ~reward_fallen & meant_gained & (row(reward_mean) >= rewards)
-    gain, meant = reward_now - reward_first, meant_now - meant_first
-    little = (meant + meant_shown < share * gain) & (reward_settled == reward_settled)
-    until = where(isnan(reward_settled), step, reward_settled)
-    alone = until - meant_settled > since_share * (step - baseline(step, 1))
+    rose = reward_trend.gained & ~reward_trend.fallen & meant_trend.gained & (row(reward_mean) >= rewards)
+    little = (meant_trend.possible_gain < share * reward_trend.gain) & (reward_trend.settled == reward_trend.settled)
+    until = where(isnan(reward_trend.settled), step, reward_trend.settled)
+    alone = until - meant_trend.settled > since_share * (step - baseline(step, 1))
+    levels = reward_trend.first, reward_trend.now, meant_trend.first, meant_trend.now
     return fires(
         rose & (little | alone),
         "{what}.",
         hold=(1, 1),
         clear=1,
-        onset=where(little, math.nan, meant_settled),
-        what=words(_what, little, reward_first, reward_now, meant_first, meant_now, meant_settled, until),
-        gain=gain,
-        meant=meant,
+        onset=where(little, math.nan, meant_trend.settled),
+        what=words(_what, little, *levels, meant_trend.settled, until),
+        gain=reward_trend.gain,
+        meant=meant_trend.gain,
     )
 
 

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, baseline, best, fmax, fmin, lowest, recent_mean, total, where
+from grpo_doctor.series import Column, Trend, baseline, best, fmax, fmin, lowest, recent_mean, total, where
 
 
 @check(
@@ -13,31 +13,16 @@ from grpo_doctor.series import Column, baseline, best, fmax, fmin, lowest, recen
 )
 def held_out_score_does_not_follow(
     eval_score: Column,
-    eval_first: Column,
-    eval_now: Column,
-    eval_shown: Column,
-    eval_fallen: Column,
-    eval_solved: Column,
+    eval_trend: Trend,
     training: Column = any_of("success_rate", "reward_mean", optional=True),
     success_rate: Column = None,
-    success_gained: Column = None,
-    success_fallen: Column = None,
-    success_first: Column = None,
-    success_now: Column = None,
+    success_trend: Trend = None,
     reward_meant: Column = None,
-    meant_gained: Column = None,
-    meant_unit: Column = None,
-    meant_first: Column = None,
-    meant_now: Column = None,
+    meant_trend: Trend = None,
     reward_mean: Column = None,
     reward_min: Column = None,
     reward_max: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_unit: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
-    reward_since: Column = None,
+    reward_trend: Trend = None,
     *,
     evaluations: int = 8,
     followed: float = 0.5,
@@ -48,19 +33,20 @@ def held_out_score_does_not_follow(
 
     ## What it sees
     The check requires at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its
-    scale. The measure is the success rate, or else the reward components other than formatting, or else the reward (as
-    a share of the range of single rewards if it is not between 0 and 1). The gain is counted from the first evaluation.
-    The check fires if the held-out gain is below half of the training gain, even at the upper end of its interval. The
-    held-out score must have room for such a gain below 0.95. REW015 reports a held-out score that has fallen.
+    scale. The training measure is the success rate, if it has gained. Otherwise, the measure is the reward components
+    other than formatting, or else the reward. A reward that is not between 0 and 1 is divided by the range of single
+    rewards. The gain is measured from the first evaluation. The check fires if the held-out gain, plus its noise, is
+    below half of the training gain. The first held-out score plus half of the training gain must be at most 0.95.
+    REW015 reports a held-out score that has fallen.
 
     ## Thresholds
-    - `evaluations`: number of held-out scores at or above which their noise can be estimated.
-    - `followed`: share of the training gain, 0 to 1, by which the held-out score should have risen.
-    - `least_gain`: gain of the training measure, as a share of its scale, below which the two are not compared.
-    - `top`: held-out score, 0 to 1, above which there is no room for a gain.
+    - `evaluations`: minimum number of held-out scores, so that their noise can be estimated.
+    - `followed`: minimum share of the training gain, 0 to 1, by which the held-out score should have risen.
+    - `least_gain`: gain of the training measure, as a share of its scale, below which the check does not fire.
+    - `top`: held-out score, 0 to 1, that the expected gain must not exceed.
 
     ## Why it matters
-    The goal of a run is its performance on prompts that it was not trained on. If only the reward rises, prompts are
+    The goal of a run is a high score on prompts that were not used for training. If only the reward rises, prompts are
     memorised, or the reward function rewards something else. The reward curve nevertheless looks like success.
 
     ## Example
@@ -68,8 +54,8 @@ def held_out_score_does_not_follow(
     reward_mean: 0.2->0.8x100 0.8x100
     eval_score: 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19 0.3 ?x19 0.31 ?x19
     ```
-    Warning at step 63: The reward rose from 0.442 to 0.8, but the held-out score did not: 0.3 at the start, 0.307 now
-    (10 evaluations; smallest detectable gain: 0.024).
+    Warning at step 63: The reward rose from 0.442 to 0.8, but the held-out score did not. The held-out score was 0.3 at
+    the start and is 0.307 now (10 evaluations; smallest detectable gain: 0.024).
 
     ```text
     reward_mean: 0.2->0.8x100 0.8x100
@@ -83,42 +69,42 @@ def held_out_score_does_not_follow(
 
     ## Remedy
     Read ten high-reward responses. Score held-out prompts of the training distribution with the training reward
-    function. If that reward rises, the evaluation measures something different. If it does not rise, train on more
-    prompts and for fewer epochs.
+    function. If the training reward rises on held-out prompts, the evaluation measures something different. If not,
+    train on more prompts and for fewer epochs.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy reward). rldoctor 0.2, scenario `length_hacking`: the training reward
     rises by 0.62 and the held-out score by 0.03.
     """
-    by_success, by_meant = success_gained & ~success_fallen, meant_gained & meant_unit
-    span = where(reward_unit, 1.0, best(reward_max) - lowest(reward_min))
+    by_success, by_meant = success_trend.gained & ~success_trend.fallen, meant_trend.gained & meant_trend.unit
+    span = where(reward_trend.unit, 1.0, best(reward_max) - lowest(reward_min))
 
     def chosen(success: Column, meant: Column, reward: Column) -> Column:
         return where(by_success, success, where(by_meant, meant, reward / span))
 
-    now = chosen(success_now, meant_now, reward_now)
+    now = chosen(success_trend.now, meant_trend.now, reward_trend.now)
     level = chosen(recent_mean(success_rate), recent_mean(reward_meant), recent_mean(reward_mean))
     at_first = baseline(where(eval_score == eval_score, level, math.nan), 1)
-    first = fmax(chosen(success_first, meant_first, reward_first), at_first)
+    first = fmax(chosen(success_trend.first, meant_trend.first, reward_trend.first), at_first)
     gain = now - first
-    held_first = fmin(eval_first, baseline(eval_score, 1))
-    possible = eval_now - held_first + eval_shown
+    held_first = fmin(eval_trend.first, baseline(eval_score, 1))
+    little = eval_trend.now - held_first + eval_trend.shown < followed * gain
     n = total(eval_score == eval_score)
     scale = (best(eval_score) <= 1) & (lowest(eval_score) >= 0)
-    rose = by_success | ((by_meant | reward_gained) & ~reward_fallen)
-    room = ~eval_solved & (held_first + followed * gain <= top)
+    rose = by_success | ((by_meant | reward_trend.gained) & ~reward_trend.fallen)
+    room = ~eval_trend.solved & (held_first + followed * gain <= top)
     return fires(
-        rose & scale & room & ~eval_fallen & (n >= evaluations) & (gain >= least_gain) & (possible < followed * gain),
-        "The {measure} rose from {first:.3g} to {now:.3g}, but the held-out score did not: {held_first:.3g} at the "
-        "start, {held:.3g} now ({n} evaluations; smallest detectable gain: {shown:.2g}).",
+        rose & scale & room & ~eval_trend.fallen & (n >= evaluations) & (gain >= least_gain) & little,
+        "The {measure} rose from {first:.3g} to {now:.3g}, but the held-out score did not. The held-out score was "
+        "{held_first:.3g} at the start and is {held:.3g} now ({n} evaluations; smallest detectable gain: {shown:.2g}).",
         hold=(1, 1),
         clear=1,
-        onset=reward_since,
+        onset=reward_trend.since,
         measure=where(by_success, "success rate", where(by_meant, "correctness reward", "reward")),
         first=where(by_success | by_meant, first, first * span),
         now=where(by_success | by_meant, now, now * span),
         held_first=held_first,
-        held=eval_now,
+        held=eval_trend.now,
         n=n,
-        shown=eval_shown,
+        shown=eval_trend.shown,
     )

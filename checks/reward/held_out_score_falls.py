@@ -1,6 +1,6 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, words
+from grpo_doctor.series import Column, Trend, words
 
 
 @check(
@@ -12,28 +12,21 @@ from grpo_doctor.series import Column, words
 )
 def held_out_score_falls(
     eval_score: Column,
-    eval_fallen: Column,
-    eval_lost: Column,
-    eval_best: Column,
-    eval_now: Column,
-    eval_since: Column,
-    eval_first: Column,
-    eval_shown: Column,
-    eval_gained: Column,
+    eval_trend: Trend,
 ) -> Fires:
     """The held-out score has fallen from its best level.
 
     ## What it sees
-    The check uses the trajectory of the held-out score (`series.trajectory`). It fires if the last window is below the
-    best one by more than noise explains. With few evaluations, it fires if the scores since the highest decrease by an
-    exact rank test. Severity is **warning** if the score has lost 15% of its best level and a quarter of the range that
-    it has covered. Starting at 30% and half of that range, the severity is **error**. Severity is also **warning** if
-    the last quarter is below the first by more than the smallest detectable gain. Such a drop is smaller, but training
-    lowered the score that it should raise.
+    The check uses the trajectory of the held-out score (`series.trajectory`). The check fires if the last window is
+    below the best window by more than noise explains. With few evaluations, the check fires if an exact rank test shows
+    that the scores decrease after the highest one. Severity is **warning** if the score has lost 15% of its best level
+    and a quarter of the range that it has covered. Severity is **error** if the score has lost 30% of its best level
+    and half of its range. Severity is also **warning** if the last quarter is below the first by more than the smallest
+    detectable gain. Even a drop below 15% means that training lowered the score that it should raise.
 
     ## Why it matters
-    The goal of a run is its score on prompts that it was not trained on. If that score falls, the checkpoint to keep is
-    the one before the fall, regardless of the training reward.
+    The goal of a run is a high score on prompts that were not used for training. If the held-out score falls, keep the
+    checkpoint before the fall, regardless of the training reward.
 
     ## Example
     ```text
@@ -47,30 +40,30 @@ def held_out_score_falls(
     No finding.
 
     ## Known false alarms
-    A held-out set of few prompts that is scored only a few times.
+    A held-out set with few prompts that is scored only a few times.
 
     ## Remedy
     Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what the reward
-    function rewards (REW002). If the reward fell too, both have the same cause (REW009).
+    function rewards (REW002). If the reward also fell, both falls have the same cause (REW009).
 
     ## Sources
     arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO at a training reward of
     0.95 continues for 300 steps, in which its score on 34 evaluations slips from 0.897 to 0.874.
     """
-    below = ~eval_gained & ~eval_fallen & (eval_first - eval_now > eval_shown)
+    below = ~eval_trend.gained & ~eval_trend.fallen & (eval_trend.first - eval_trend.now > eval_trend.shown)
     return fires(
-        eval_fallen | below,
+        eval_trend.fallen | below,
         "The held-out score {fell}.",
-        error=eval_lost,
+        error=eval_trend.lost,
         hold=(1, 1),
         clear=1,
-        onset=eval_since,
-        fell=words(_fell, eval_fallen, eval_best, eval_first, eval_now, eval_since),
-        best=eval_best,
-        first=eval_first,
-        now=eval_now,
-        shown=eval_shown,
-        since=eval_since,
+        onset=eval_trend.since,
+        fell=words(_fell, eval_trend.fallen, eval_trend.best, eval_trend.first, eval_trend.now, eval_trend.since),
+        best=eval_trend.best,
+        first=eval_trend.first,
+        now=eval_trend.now,
+        shown=eval_trend.shown,
+        since=eval_trend.since,
     )
 
 

@@ -10,18 +10,18 @@ def judge_failures(
     """The judge failed to score some responses.
 
     ## What it sees
-    The check averages `judge_failure_rate` over the last 10 recorded steps. Above 2%, the severity is **warning**;
-    above 10%, the severity is **error**. Failures are timeouts, unparsable verdicts, refused calls and scores from a
-    fallback heuristic.
+    The check averages `judge_failure_rate` over the last 10 recorded steps. Severity is **warning** above 2%
+    and **error** above 10%. Failures are timeouts, unparsable verdicts, refused calls and scores from a fallback
+    heuristic.
 
     ## Thresholds
-    - `rows`: rows over which failures are averaged.
-    - `warn`: share of rewards that the judge could not give, 0 to 1, for a warning.
-    - `bad`: share of rewards that the judge could not give, 0 to 1, for an error.
+    - `rows`: number of rows over which failures are averaged.
+    - `warn`: share of responses that the judge could not score, 0 to 1, above which the severity is warning.
+    - `bad`: share of responses that the judge could not score, 0 to 1, above which the severity is error.
 
     ## Why it matters
-    A failure that is scored as 0 is a wrong label. Within a group, it makes the advantage of a good response negative.
-    Failures are not random, because they depend on load and length.
+    A failure that is scored as 0 is a wrong label. Within a group, a wrong label makes the advantage of a good response
+    negative. Failures are not random, because they depend on load and length.
 
     ## Example
     ```text
@@ -39,7 +39,7 @@ def judge_failures(
     make the batch smaller.
 
     ## Remedy
-    Retry the call, and exclude the sample if it fails again. Never score a failure with 0 or with the batch mean.
+    Retry the call, and exclude the sample if it fails again. Never score a failure as 0 or as the batch mean.
 
     ## Sources
     BoBaCai/grpo-dual warns from 10% heuristic scores on. TRL drops None from reward functions.

@@ -2,31 +2,33 @@ import numpy as np
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, best, gained, moving_mean, previous, row, sqrt, total, where, words
+from grpo_doctor.series import (
+    Column,
+    Trend,
+    baseline,
+    best,
+    gained,
+    moving_mean,
+    previous,
+    row,
+    sqrt,
+    total,
+    where,
+    words,
+)
 
 
 @check("REW003", severity="warning", confidence="medium", explains=("REW002", "LEN002"))
 def length_or_format_driven_reward(
     reward_mean: Column,
-    reward_gained: Column,
-    reward_first: Column,
-    reward_now: Column,
-    reward_since: Column,
+    reward_trend: Trend,
     step: Column,
     known: Column = any_of("response_length_mean", "response_length_median", "reward_meant", "success_rate"),
     length: Column = any_of("response_length_mean", "response_length_median", optional=True),
     reward_meant: Column = None,
-    meant_gained: Column = None,
-    meant_solved: Column = None,
-    meant_first: Column = None,
-    meant_now: Column = None,
-    meant_shown: Column = None,
+    meant_trend: Trend = None,
     success_rate: Column = None,
-    success_gained: Column = None,
-    success_fallen: Column = None,
-    success_first: Column = None,
-    success_now: Column = None,
-    success_shown: Column = None,
+    success_trend: Trend = None,
     *,
     rows: int = 30,
     explained_share: float = 0.5,
@@ -39,42 +41,41 @@ def length_or_format_driven_reward(
 ) -> Fires:
     """The reward gain comes from response length or formatting alone.
 
-    ## What it sees
-    **Formatting**: the reward has gained (`series.trajectory`), but components other than formatting can account for
-    less than a third of the gain. Formatting components (format, tags, length, penalties) are recognised by name. The
-    other components have not gained, and their noise leaves no room for a larger gain. They must also have had room to
-    improve: a component at 80% of its best row has not failed to improve. The finding is an outcome, because there is
-    no evidence that the policy learned the task.
+    ## What it sees **Formatting**: the reward has gained (`series.trajectory`), but components other than formatting
+    can account for less than a third of the gain. Formatting components (format, tags, length, penalties) are
+    recognised by name. The other components have not gained, and their noise leaves no room for a larger gain. The
+    other components must also be below 80% of their best row, so that they had room to improve. The finding is an
+    outcome, because there is no evidence that the policy learned the task.
 
-    **Success**: the reward has gained, but the success rate has not: even with noise, its gain is below a tenth of the
-    possible rise. The success rate must have started below 0.8. This is also an outcome. REW002 reports a success rate
-    that has fallen or never exceeded 0.05.
+    **Success**: the reward has gained, but the gain of the success rate, even with noise, is below a tenth of the
+    possible rise. The success rate must have started below 0.8. A finding about the success rate is an outcome, too.
+    REW002 reports a success rate that has fallen or never exceeded 0.05.
 
-    **Length**: the check correlates the **changes** from row to row of mean reward and mean response length over the
-    last 30 rows that record both. It fires if longer responses get more reward, the squared correlation is above 0.5,
-    and both have grown since the start. It does not compare levels, because two rising series always correlate in
-    levels. It does not report a negative correlation, which is normal in healthy runs whose wrong answers ramble to the
-    limit. The squared correlation is 0.64 and 0.69 in two such runs.
-
-    The onset is the first row of the first such window.
+    **Length**: the check correlates the row-to-row **changes** of mean reward and mean response length over the last 30
+    rows that record both. The check fires if longer responses get more reward, the squared correlation is above 0.5,
+    and reward and length have grown since the start. The check does not compare levels, because two rising series
+    always correlate in levels. The check does not report a negative correlation, which is normal in healthy runs whose
+    wrong answers ramble to the limit. In two runs with a negative correlation, the squared correlation is 0.64 and
+    0.69. The onset is the first row of the first window for which the check fires.
 
     ## Thresholds
-    - `rows`: rows over which changes are correlated.
+    - `rows`: number of rows over which changes are correlated.
     - `explained_share`: squared correlation, 0 to 1, above which the check fires.
     - `tiny`: variance divided by the squared mean, below which changes count as rounding.
-    - `early_rows`: rewards before which the check does not judge formatting.
-    - `meant_share`: share of the gain, 0 to 1, up to which correctness contributed too little. In 40 public runs with
-      both kinds of components and a rising reward, the noise leaves room for 0.75 or more in each healthy run. If only
-      formatting was learned, the noise leaves room for at most 0.32.
+    - `early_rows`: number of rewards before which the check does not judge formatting.
+    - `meant_share`: share of the gain, 0 to 1, up to which correctness counts as having contributed too little. In 40
+      public runs with both kinds of components and a rising reward, the noise leaves room for 0.75 or more in each
+      healthy run. If a run learned only formatting, the noise leaves room for a share of at most 0.32.
     - `done_share`: level of a component as a share of its best row, or success rate, at or above which too little is
       left to learn.
-    - `success_room`: share of the possible rise of the success rate, 0 to 1, below which it has not moved.
+    - `success_room`: share of the possible rise of the success rate, 0 to 1, below which the success rate counts as
+      unchanged.
     - `success_floor`: success rate, 0 to 1, up to which REW002 reports the problem instead.
 
     ## Why it matters
     A reward for only the length reproduces most of the gain that RLHF gets from a learned reward model. A policy finds
-    such a bonus within a few dozen steps. The share of valid responses then falls, while the reward keeps rising until
-    the limit truncates every response.
+    a bonus for length within a few dozen steps. The share of valid responses then falls, while the reward keeps rising
+    until the limit truncates every response.
 
     ## Example
     ```text
@@ -90,15 +91,15 @@ def length_or_format_driven_reward(
     No finding.
 
     ## Known false alarms
-    A short run that learns formatting before content. A formatting component whose name does not show it.
+    A short run that learns formatting before content. A formatting component whose name does not indicate formatting.
 
     Tasks whose answer determines the length (counting, listing). Graded rewards that give a longer answer more points.
     With 30 rows, a squared correlation of 0.5 occurs by chance in fewer than 1 of 10,000 windows.
 
     ## Remedy
     Reward length only for correct answers, and penalise only lengths near the limit. If only formatting is learned,
-    lower its weight once nearly all responses are well-formed. Make the task easier or its reward graded until some
-    answers get a reward.
+    lower the weight of formatting once nearly all responses are well-formed. Make the task easier, or grade the reward,
+    until some answers get a reward.
 
     ## Sources
     arXiv 2310.03716 (length explains most of the gain). Fault `length-bonus` of the engine.
@@ -111,22 +112,22 @@ def length_or_format_driven_reward(
     length_var = moving_mean(length_step**2, rows) - mean_length**2
     moves = (reward_var > tiny * mean_reward**2) & (length_var > tiny * mean_length**2)  # else only rounding remains
     correlation = together / sqrt(where(moves, reward_var * length_var, np.nan))
-    driven = reward_gained & gained(length) & (correlation > sqrt(explained_share))
-    room = (best(reward_meant) > 0) & (meant_now < done_share * best(reward_meant)) & ~meant_solved
-    little = meant_now - meant_first + meant_shown < meant_share * (reward_now - reward_first)
-    form = reward_gained & ~meant_gained & room & little & (row(reward_mean) >= early_rows)
-    success = success_now - success_first + success_shown  # the largest gain that the noise leaves possible
-    apart = (success < success_room * (1 - success_first)) & (success_first < done_share) & ~success_gained
-    apart = apart & (best(success_rate) > success_floor) & ~success_fallen
-    apart = apart & reward_gained & (total(success_rate == success_rate) >= early_rows)
-    meant_first, meant_now = where(apart, success_first, meant_first), where(apart, success_now, meant_now)
+    driven = reward_trend.gained & gained(length) & (correlation > sqrt(explained_share))
+    room = (best(reward_meant) > 0) & (meant_trend.now < done_share * best(reward_meant)) & ~meant_trend.solved
+    little = meant_trend.possible_gain < meant_share * reward_trend.gain
+    form = reward_trend.gained & ~meant_trend.gained & room & little & (row(reward_mean) >= early_rows)
+    success = success_trend
+    slow = (success.possible_gain < success_room * (1 - success.first)) & (success.first < done_share)
+    apart = slow & ~success.gained & (best(success_rate) > success_floor) & ~success.fallen
+    apart = apart & reward_trend.gained & (total(success_rate == success_rate) >= early_rows)
+    first, now = where(apart, success.first, meant_trend.first), where(apart, success.now, meant_trend.now)
     return fires(
         driven | form | apart,
         "{what}.",
         hold=(5, 8),
         suffered=form | apart,
-        onset=where(form | apart, reward_since, baseline(where(driven, previous(step, rows), np.nan), 1)),
-        what=words(_what, form, apart, correlation**2, rows, reward_first, reward_now, meant_first, meant_now),
+        onset=where(form | apart, reward_trend.since, baseline(where(driven, previous(step, rows), np.nan), 1)),
+        what=words(_what, form, apart, correlation**2, rows, reward_trend.first, reward_trend.now, first, now),
         explained=correlation**2,
         form=form | apart,
     )

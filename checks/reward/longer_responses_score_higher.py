@@ -14,19 +14,19 @@ def longer_responses_score_higher(
     """Within each step, longer responses get higher rewards, and responses grow over the run.
 
     ## What it sees
-    The check correlates reward and length (in characters) over the responses of a step, or over those that were saved.
-    It averages the correlation over ten steps with at least four responses. Severity is **warning** if the correlation
-    is above 0.7 and responses are 1.5 times as long as at the start. Without the growth, the severity is info.
+    The check correlates reward and length (in characters) over all responses of a step, or over the saved responses.
+    The check averages the correlation over ten steps with at least four responses. Severity is **info** if the
+    correlation is above 0.7. Severity is **warning** if responses are also at least 1.5 times as long as at the start.
 
     ## Thresholds
-    - `correlation`: correlation of reward and length, -1 to 1; at 0.7, length explains half of the variance of the
-      reward.
-    - `steps`: steps with saved responses over which the correlation is averaged.
-    - `grown`: factor over the first mean length for a warning.
+    - `correlation`: correlation of reward and length, -1 to 1, above which the check fires. At 0.7, length explains
+      half of the variance of the reward.
+    - `steps`: number of steps with saved responses over which the correlation is averaged.
+    - `grown`: ratio of the mean length to its first value at or above which the severity is warning.
 
     ## Why it matters
-    A policy finds a bonus for length within a few dozen steps. It then writes longer responses without more content,
-    until the limit truncates them.
+    A policy finds a bonus for length within a few dozen steps. The policy then writes longer responses without more
+    content, until the limit truncates them.
 
     ## Example
     ```text
@@ -48,7 +48,7 @@ def longer_responses_score_higher(
 
     ## Remedy
     Compare a long and a short response of equal correctness. If the long one scores higher, remove length from the
-    reward, or subtract the correlation with length within each group.
+    reward, or subtract the linear effect of length within each group.
 
     ## Sources
     arXiv 2310.03716 (length explains most of the gain). rlprobe 0.1, pathology `reward_hack_length`.

@@ -3,7 +3,7 @@ from typing import Any
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, best, fold, lowest, maximum, recent_mean, row, words
+from grpo_doctor.series import Column, Trend, best, fold, lowest, maximum, recent_mean, row, words
 from grpo_doctor.series.reward_components import of_form
 from grpo_doctor.series.trajectory import Parts, named
 
@@ -14,13 +14,13 @@ COUNTS = 0.02
 
 
 def sunk(state: Parts, parts: Any, step: float, whole: float) -> tuple[Parts, float]:
-    """Return the index of the component that lost most, among those that lost half; NaN if none has.
+    """Return the index of the component that lost most, among those that lost half of their level, or NaN if none did.
 
     ``whole`` is the reward of the row, NaN if unknown.
     """
     losses = {}
     for place, (name, series) in enumerate(state.take(parts, step)):
-        if series.recent > HALF * series.high > 0 or series.unpaid:  # still high, or never had much to lose
+        if series.recent > HALF * series.high > 0 or series.unpaid:  # still high, or never high
             continue
         o = series.standing
         lost = o.best - o.now
@@ -37,7 +37,7 @@ def means(tasks: Any) -> dict[str, Any]:
 
 
 def sunk_task(state: Parts, tasks: Any, step: float, whole: float) -> tuple[Parts, float]:
-    """Return the same for tasks, by their mean rewards."""
+    """Return the index of the task whose mean reward fell most, by the rule of `sunk`."""
     return sunk(state, means(tasks), step, whole)
 
 
@@ -55,13 +55,10 @@ def _whole(rose: bool, first: float, now: float, level: float) -> str:
 def multi_task_or_multi_reward_imbalance(
     reward_mean: Column,
     step: Column,
-    reward_fallen: Column,
+    reward_trend: Trend,
     parts: Column = any_of("reward_components", "by_task"),
     reward_components: Column = None,
     by_task: Column = None,
-    reward_gained: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
     *,
     early_rewards: int = 20,
     level_share: float = 0.2,
@@ -70,17 +67,20 @@ def multi_task_or_multi_reward_imbalance(
 
     ## What it sees
     Starting at the 20th reward, a component of the reward, or the mean reward of a task, has fallen beyond its noise
-    (`series.trajectory`). It must have lost half of its best level and a fiftieth of the whole reward. The total reward
-    must not have fallen, or must never have changed by more than a fifth of its level. Components that are named after
-    formatting or a penalty and were never above 0 are ignored, because they only measure costs.
+    (`series.trajectory`). The component or task must have lost half of its best level and a fiftieth of the whole
+    reward. The total reward must not have fallen, or must never have changed by more than a fifth of its level.
+    Components that are named after formatting or a penalty and were never above 0 are ignored, because they only
+    measure costs.
 
     ## Thresholds
-    - `early_rewards`: rewards before which the check does not fire.
-    - `level_share`: change of the total reward, as a share of its level, up to which it does not count.
+    - `early_rewards`: number of rewards before which the check does not fire.
+    - `level_share`: change of the total reward, as a share of its level, up to which the total reward counts as
+      unchanged.
 
     ## Why it matters
-    The sum hides such a loss: the component with the larger variance dominates the advantage, and the policy neglects
-    the smaller one. Different combinations of component rewards with the same sum get equal advantages.
+    The sum hides the loss of one component. The component with the larger variance dominates the advantage, and the
+    policy neglects the component with the smaller variance. Different combinations of component rewards with the same
+    sum get equal advantages.
 
     ## Example
     ```text
@@ -96,10 +96,11 @@ def multi_task_or_multi_reward_imbalance(
     No finding.
 
     ## Known false alarms
-    A shaping term that is faded out by design. A penalty whose name does not show it.
+    A shaping term that is faded out by design. A penalty whose name does not indicate a penalty.
 
     ## Remedy
-    Normalise each component within its group before you add them. With several tasks, give each its share of the batch.
+    Normalise each component within its group before you add the components. With several tasks, give each task its
+    share of the batch.
 
     ## Sources
     arXiv 2601.05242. JuncyLu/trl_DAPO: the format reward goes 0.15 → 0 while the total stays at 2.4.
@@ -109,11 +110,11 @@ def multi_task_or_multi_reward_imbalance(
     level = recent_mean(reward_mean)
     top, floor = best(level), lowest(level)
     level_off = top - floor <= level_share * maximum(abs(top), abs(floor))
-    held = (~reward_fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
+    held = (~reward_trend.fallen | level_off) & (level > lowest(reward_mean)) & (row(reward_mean) >= early_rewards)
     return fires(
         held & ((component == component) | (task == task)),
         "The reward {whole}, but its {part} fell far below its best value.",
-        whole=words(_whole, reward_gained, reward_first, reward_now, level),
+        whole=words(_whole, reward_trend.gained, reward_trend.first, reward_trend.now, level),
         part=words(_which, reward_components, by_task, component, task),
         level=level,
     )

@@ -21,9 +21,9 @@ def outcome_hides_fallback(
     """The success rate stays high while almost all responses are invalid.
 
     ## What it sees
-    The check compares two means of success_rate (or eval_score): over all steps with at least 90% invalid or replaced
-    responses, and over all steps with at most 30%. It requires five steps of each kind. It fires if the first mean is
-    more than half of the second.
+    The check compares the mean success_rate (or eval_score) of invalid steps with that of valid steps. In an invalid
+    step, at least 90% of the responses are invalid or replaced. In a valid step, at most 30% are. The check requires
+    five steps of each kind. It fires if the mean of invalid steps is more than half of the mean of valid steps.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.
@@ -33,8 +33,8 @@ def outcome_hides_fallback(
       fires.
 
     ## Why it matters
-    The policy does not earn the success rate that is logged: a default workflow, a retry or a template answers in its
-    place. Such a curve cannot show a collapse, so conclusions from it are not valid.
+    The logged success rate is not that of the policy: a default workflow, a retry or a template answers in its place.
+    The curve cannot show a collapse, so conclusions from the curve are not valid.
 
     ## Example
     ```text

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, lowest, row, where
+from grpo_doctor.series import Column, Trend, lowest, row, where
 
 
 @check(
@@ -14,16 +14,8 @@ def reward_collapse(
     series: Column = any_of("reward_mean", "success_rate"),
     reward_mean: Column = None,
     success_rate: Column = None,
-    reward_fallen: Column = None,
-    reward_lost: Column = None,
-    reward_best: Column = None,
-    reward_now: Column = None,
-    reward_since: Column = None,
-    success_fallen: Column = None,
-    success_lost: Column = None,
-    success_best: Column = None,
-    success_now: Column = None,
-    success_since: Column = None,
+    reward_trend: Trend = None,
+    success_trend: Trend = None,
     *,
     floor_share: float = 0.1,
     early_rows: int = 16,
@@ -32,23 +24,23 @@ def reward_collapse(
     """The reward or the success rate has fallen from its best level.
 
     ## What it sees
-    The check uses the trajectory of the reward, or otherwise of the success rate (`series.trajectory`). It fires if the
-    last window is below the best one by more than noise explains; the critical value accounts for a test after every
-    row. Severity is **warning** if the metric has lost 15% of its best level and a quarter of the range that it has
-    covered. Starting at 30% and half of that range, the severity is **error**. Severity is **critical** if the metric
-    is back within a tenth of that range above its lowest value in the run. For rewards below 0, only the share of the
-    range counts: a fall from -4 to -5 is as large as one from 1 to 0. The onset is the step at which the level changes
-    if two levels are fitted, by least squares, to the rewards since the best window.
+    The check uses the trajectory of the reward, or otherwise of the success rate (`series.trajectory`). The check fires
+    if the last window is below the best window by more than noise explains. The critical value accounts for a test
+    after every row. Severity is **warning** if the metric has lost 15% of its best level and a quarter of the range
+    that it has covered. Severity is **error** if the metric has lost 30% of its best level and half of its range.
+    Severity is **critical** if the metric is at most a tenth of its range above its lowest value in the run. For
+    rewards below 0, only the share of the range counts, because falls from -4 to -5 and from 1 to 0 are equal. The
+    onset is the change point of a least-squares fit of two levels to the rewards since the best window.
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward, 0 to 1, within which the finding is critical.
-    - `early_rows`: rows before which a fall of the success rate alone is not reported; twice the 8 rows that the
-      first trend needs.
-    - `few`: success rate up to which a fall is too small to judge.
+    - `early_rows`: number of rows before which a fall of the success rate alone is not reported (twice the 8 rows that
+      the first trend needs).
+    - `few`: best success rate, 0 to 1, up to which a fall of the success rate is too small to judge.
 
     ## Why it matters
-    Whatever the cause, most runs fail in this way. Entropy is often flat or rising, so checks of entropy miss it. Once
-    every reward is equal, no group has a gradient, so the run does not recover by itself.
+    Whatever the cause, most failing runs lose their reward. Entropy is often flat or rising, so checks of entropy miss
+    the collapse. Once every reward is equal, no group has a gradient, so the run does not recover by itself.
 
     ## Example
     ```text
@@ -62,25 +54,26 @@ def reward_collapse(
     No finding.
 
     ## Known false alarms
-    A curriculum that moves to hard prompts, which also lowers the reward. Simulated false alarms:
-    `benchmarks/trajectory.md`.
+    A curriculum that moves to hard prompts, which also lowers the reward. For the rate of false alarms in simulations,
+    see `benchmarks/trajectory.md`.
 
     ## Remedy
-    Find the cause first; the findings that explain this one come before it in the report. Then roll back to a
-    checkpoint before the onset and reset the optimizer state: a policy at its minimum reward has no gradient from which
-    to recover.
+    Find the cause first: findings that explain REW009 come before it in the report. Then roll back to a checkpoint
+    before the onset and reset the optimizer state. A policy at its minimum reward has no gradient from which to
+    recover.
 
     ## Sources
     Public runs with this outcome: ShibukiZero/assignment5-alignment, no-clip run (reward 0 from step 137 of 200), clip
     run (0 from step 196 after NaN at 195) and broad_e16_tb256 (0 from about step 7).
     """
     late = row(series) >= early_rows
-    other = ~(reward_fallen > 0) & (success_fallen > 0) & (success_best > few) & late
+    other = ~(reward_trend.fallen > 0) & (success_trend.fallen > 0) & (success_trend.best > few) & late
     floor = where(other, lowest(success_rate), lowest(reward_mean))
-    best, now = where(other, success_best, reward_best), where(other, success_now, reward_now)
-    since, lost = where(other, success_since, reward_since), where(other, success_lost, reward_lost) > 0
+    best, now = where(other, success_trend.best, reward_trend.best), where(other, success_trend.now, reward_trend.now)
+    since = where(other, success_trend.since, reward_trend.since)
+    lost = where(other, success_trend.lost, reward_trend.lost) > 0
     return fires(
-        (reward_fallen > 0) | other,
+        (reward_trend.fallen > 0) | other,
         "The {what} fell from {best:.3g} to {now:.3g} at step {since:.0f}.",
         error=lost,
         critical=lost & (now - floor <= floor_share * (best - floor)),

@@ -51,22 +51,21 @@ def reward_constant_or_saturated(
 ) -> Fires:
     """Every response gets the same reward, so there is no gradient.
 
-    ## What it sees
-    **Constant**: for 20 steps and 10 recorded rewards, the rewards of each batch have no spread: `reward_std`, or
-    `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be identical. The
-    first four rows of the run are enough if spread and gradient norm are both 0. In a log with one row per ten steps,
-    the tenth row is judged. Batches without spread do not count while a series of this length is plausible by chance
-    (probability above 1e-5), given the share of such batches so far. The responses to a single prompt often get equal
-    rewards.
+    ## What it sees **Constant**: the rewards of each batch have no spread for 20 steps and 10 recorded rewards. No
+    spread means that `reward_std`, or `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the
+    batch means must be identical. The first four rows of the run are enough if spread and gradient norm are both 0. In
+    a log with one row per ten steps, the check fires at the tenth row at the earliest. Batches without spread do not
+    count while the probability of the series by chance is above 1e-5. The probability follows from the share of batches
+    without spread so far. In batches of a single prompt, equal rewards are common.
 
     **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
     rewards.
 
     A constant reward has no signal (**error**) in any of these cases:
 
-    - it is at most 0.5 on a scale of 0 to 1
-    - it is at most 0, and closer to the lowest than to the highest reward of the run
-    - it is below nine tenths of the largest single reward
+    - the reward is at most 0.5 on a scale of 0 to 1
+    - the reward is at most 0, and closer to the lowest than to the highest reward of the run
+    - the reward is below nine tenths of the largest single reward
     - the success rate is at most 0.02
     - only formatting components, recognised by name, have ever been above 0
     - the batch means differ from step to step, although no reward differs within a step
@@ -75,14 +74,14 @@ def reward_constant_or_saturated(
     that solved the task during training is reported as **info**, because it has finished.
 
     ## Thresholds
-    - `steps`: steps over which rewards must be constant or solved.
-    - `least_rewards`: minimum number of recorded rewards in these steps.
+    - `steps`: number of steps over which the reward must be constant or the task must be solved.
+    - `least_rewards`: minimum number of recorded rewards within `steps`.
     - `proving_rewards`: number of recorded rewards, all without spread and with a gradient of 0, that prove a constant
       reward.
-    - `solved_from`: success rate, or reward of 0 to 1, at or above which the task is solved.
-    - `low_up_to`: reward of 0 to 1 up to which a constant reward counts as low.
+    - `solved_from`: success rate or reward, 0 to 1, at or above which the task counts as solved.
+    - `low_up_to`: reward, on a scale of 0 to 1, up to which a constant reward counts as low.
     - `low_below_share`: share of the largest single reward below which a constant reward counts as low.
-    - `chance_probability`: probability above which batches without spread count as chance.
+    - `chance_probability`: probability of a series of batches without spread above which the series counts as chance.
 
     ## Why it matters
     The advantage is the reward minus the mean of its group, so equal rewards give every response an advantage of
@@ -102,10 +101,10 @@ def reward_constant_or_saturated(
     No finding.
 
     ## Known false alarms
-    A finished run of a small task, which ends in this state; therefore reaching the maximum is reported as info. A
-    small batch on a task with rare success (8 responses, 2% correct), which has 20 steps without success in a row by
-    chance; the finding clears at the first success. A reward scale with an unknown maximum above 1: a solved run with
-    rewards up to 2.5 is reported as constant (warning).
+    A finished run on a small task, which ends with a constant reward. Severity is therefore **info** if the reward
+    reached its maximum. A small batch on a task with rare success (8 responses, 2% correct), which may have no success
+    for 20 steps by chance. The finding clears at the first success. A reward scale with an unknown maximum above 1: a
+    solved run with rewards up to 2.5 is reported as constant (warning).
 
     ## Remedy
     If the task is solved, stop the run or use harder prompts. If there is no signal, first test the reward function on
@@ -115,61 +114,69 @@ def reward_constant_or_saturated(
     Dawn-Of-Justice/Fair-RLVR, run grpo_correctness_only: reward 1.0 and spread 0 from the first row to step 1000.
     huggingface/trl#3857: grad_norm 0.0 with frac_reward_zero_std 1.0. Fault `constant-reward` of the engine.
     """
-    spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
+    n, spread = row(reward_mean), where(isnan(reward_std), reward_max - reward_min, reward_std)
     unlike = where(isnan(spread), abs(reward_mean - previous(reward_mean)), spread) > 1e-6
-    n, gap = row(reward_mean), step - previous(step)
-    before, since = latest(where(unlike, n, math.nan)), latest(where(unlike, step, math.nan))
-    alike = n - where(isnan(before), 0, before)
-    lasted = step - where(isnan(since), baseline(step, 1) - gap, since)
-    earlier = (total(~unlike) - alike) / (n - alike)
-    by_chance = (spread == spread) & (earlier**alike > chance_probability)
+    alike, lasted = _since(unlike, n, step)
+    by_chance = (spread == spread) & (_share_before(unlike, alike, n) ** alike > chance_probability)
     proven = (alike == n) & (n >= proving_rewards) & (spread <= 1e-6) & (grad_norm <= 0)
     constant = ((alike >= least_rewards) & (lasted >= steps) & ~by_chance) | proven
-    level, right = moving_mean(reward_mean, least_rewards), moving_mean(success_rate, least_rewards)
-    level = where(proven & isnan(level), latest(reward_mean), level)
-    highest, floor = best(reward_mean), lowest(reward_mean)
+    level = _level(reward_mean, least_rewards, proven)
     by_form = best(reward_meant) <= 0  # correctness has never been above 0
-    solved = (reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form) | (
-        moving_mean(success_rate, steps) >= solved_from
-    )
-    began = (
-        solved
-        & from_start(step)
-        & ((reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from))
-    )
+    solved = reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form
+    solved = solved | (moving_mean(success_rate, steps) >= solved_from)
+    began = (reward_unit & (baseline(reward_mean) >= solved_from)) | (baseline(success_rate) >= solved_from)
     unsolved = constant & ~solved
-    far = level < low_below_share * best(reward_max)
     varied = unsolved & (moving_max(reward_mean, least_rewards) - moving_min(reward_mean, least_rewards) > 1e-6)
-    sunk = (level <= 0) & (level - floor <= highest - level)
-    low = far | (reward_unit & (level <= low_up_to)) | sunk | (right <= 1 - solved_from) | by_form
-    dead = varied | unsolved & low
-    why = where(
-        solved,
-        where(
-            constant,
-            "the task is solved and there is no signal left",
-            "the task is nearly solved, with little signal left",
-        ),
-        where(dead & ~varied, "all responses score the same, so there is no gradient", "there is no gradient"),
-    )
+    low = (level < low_below_share * best(reward_max)) | (reward_unit & (level <= low_up_to))
+    low = low | _at_bottom(level, reward_mean) | (moving_mean(success_rate, least_rewards) <= 1 - solved_from) | by_form
+    dead, rows = varied | unsolved & low, where(constant, alike, least_rewards)
     return fires(
         constant | solved,
         "{what}: {why}.",
-        warning=began | unsolved,
+        warning=solved & from_start(step) & began | unsolved,
         error=dead,
         hold=(1, 1),
         clear=steps,
         onset=where(unsolved, latest(where(alike == 1, step, math.nan)), math.nan),
-        what=words(
-            _what, level, varied, where(constant, alike, least_rewards), where(constant, lasted - 1, 0), constant
-        ),
+        what=words(_what, level, varied, rows, where(constant, lasted - 1, 0), constant),
         constant=unsolved,
         throughout=unsolved & (alike == n),
         solved=solved,
         level=level,
-        rows=where(constant, alike, least_rewards),
-        why=why,
+        rows=rows,
+        why=_why(solved, constant, dead & ~varied),
     )
+
+
+def _since(unlike: Column, n: Column, step: Column) -> tuple[Column, Column]:
+    """Return the rewards and the steps since rewards last differed."""
+    before, since = latest(where(unlike, n, math.nan)), latest(where(unlike, step, math.nan))
+    gap = step - previous(step)
+    return n - where(isnan(before), 0, before), step - where(isnan(since), baseline(step, 1) - gap, since)
+
+
+def _share_before(unlike: Column, alike: Column, n: Column) -> Column:
+    """Return the share of rewards without a difference before the last ``alike`` ones."""
+    return (total(~unlike) - alike) / (n - alike)
+
+
+def _level(reward: Column, rows: int, proven: Column) -> Column:
+    """Return the recent mean reward; the last reward, if fewer rows already prove that it is constant."""
+    level = moving_mean(reward, rows)
+    return where(proven & isnan(level), latest(reward), level)
+
+
+def _at_bottom(level: Column, reward: Column) -> Column:
+    """Return whether a level of at most 0 is closer to the lowest reward than to the highest."""
+    return (level <= 0) & (level - lowest(reward) <= best(reward) - level)
+
+
+def _why(solved: Column, constant: Column, same: Column) -> Column:
+    done = where(
+        constant, "the task is solved and there is no signal left", "the task is nearly solved, with little signal left"
+    )
+    none = where(same, "all responses score the same, so there is no gradient", "there is no gradient")
+    return where(solved, done, none)
 
 
 def _what(level: float, varied: bool, rows: float, span: float, constant: bool) -> str:

@@ -8,17 +8,17 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     """The reward function raises an exception, returns NaN, mixes up responses or rejects a correct answer.
 
     ## What it sees
-    The probe scores the adapter's graded responses, and texts on which parsers fail. These are an empty text, a
+    The probe scores the adapter's graded responses, and texts on which parsers fail. The texts include an empty text, a
     response cut in half, unbalanced tags and braces, `1/0`, `nan`, 5,000 digits, a superscript, and a NUL character.
-    Each must get a finite number or None. Several responses in one call must get the same rewards as when each is
-    scored alone, in the same order. A function with TRL's signature must accept `**kwargs`, because it receives every
-    column of the dataset. If the rendered prompt ends with an open `<think>` tag, a correct response without that tag
-    must get the same reward as one with it.
+    Each text must get a finite number or None. Several responses in one call must get the same rewards, in the same
+    order, as if each were scored alone. A function with TRL's signature must accept `**kwargs`, because it receives
+    every column of the dataset. If the rendered prompt ends with an open `<think>` tag, a correct response must get the
+    same reward with and without that tag.
 
     ## Why it matters
-    A policy that explores writes each of these texts within the first hundred steps. An exception ends the run, and a
-    NaN reaches the advantages of its whole group. A format reward that requires a tag which the template has already
-    written is always 0.
+    An exploring policy writes empty, truncated and malformed texts within the first hundred steps. An exception ends
+    the run, and a NaN reaches the advantages of its whole group. A format reward is always 0 if it requires a tag that
+    the template has already written.
 
     ## Example
     ```python
@@ -52,8 +52,8 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the scoring of these texts on the graded examples. It does not certify the accuracy of the
-    verifier (see REW012), its timeouts, or the behaviour of a remote judge under load.
+    The probe certifies the scoring of the texts listed above on the graded examples. The probe does not certify the
+    accuracy of the verifier (see REW012), timeouts, or the behaviour of a remote judge under load.
 
     ## Known false alarms
     A function that takes token ids instead of texts.
@@ -68,7 +68,8 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     verifier = probes.reward_function
     if verifier.in_trl_form(reward) and not verifier.takes_columns(reward):
         return fires(
-            True, "The reward function has TRL's signature but no **kwargs, so any other dataset column raises."
+            True,
+            "The reward function has TRL's signature but no **kwargs, so it fails on any other dataset column.",
         )
     for example in graded[:2]:
         for text in verifier.odd(example):
@@ -89,12 +90,12 @@ def _broken(what: str, text: str) -> Fires:
 
 
 def _order(reward: Any, graded: Any) -> Fires | None:
-    """Fires if a response gets a different reward in a batch than alone."""
+    """Fire if a response gets a different reward in a batch than alone."""
     verifier = probes.reward_function
     batch = [(example, text) for example in graded for text in (example[3], example[2])]
     alone = [verifier.score(reward, *one) for one in batch]
     if alone != [verifier.score(reward, *one) for one in batch]:
-        return None  # differs between calls: a judge that samples
+        return None  # the rewards differ between calls because the judge samples
     for order in (batch, batch[::-1]):
         wanted = alone if order is batch else alone[::-1]
         found = verifier.numbers(verifier.scores(reward, [e for e, _ in order], [t for _, t in order]), len(order))
@@ -111,7 +112,7 @@ def _order(reward: Any, graded: Any) -> Fires | None:
 
 
 def _prefilled(reward: Any, graded: Any, tokenizer: Any, render: Any) -> Fires | None:
-    """Fires if the function requires a tag that the prompt has already opened."""
+    """Fire if the function requires a tag that the prompt has already opened."""
     verifier = probes.reward_function
     for example in graded:
         prompt, _, right, _ = example

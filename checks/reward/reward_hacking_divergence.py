@@ -5,11 +5,11 @@ import numpy as np
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, best, each, latest, lowest, recent_mean, row, total, where, words
+from grpo_doctor.series import Column, Trend, best, each, latest, lowest, recent_mean, row, total, where, words
 
 
 def beside(components: Any, reward: Any) -> float:
-    """Return the largest component other than the one that equals the reward; NaN if there is none."""
+    """Return the largest component other than the one that equals the reward, or NaN if there is none."""
     parts = {name: value for name, value in (components or {}).items() if isinstance(value, int | float)}
     alone = {name for name, value in parts.items() if abs(value - reward) <= 1e-6 * max(1.0, abs(reward))}
     return max((abs(parts[name]) for name in parts.keys() - alone), default=math.nan) if alone else math.nan
@@ -38,23 +38,14 @@ def _what(name: str, fell: bool, best: float, now: float) -> str:
 )
 def reward_hacking_divergence(
     reward_mean: Column,
-    reward_gained: Column,
-    reward_fallen: Column,
-    reward_first: Column,
-    reward_now: Column,
+    reward_trend: Trend,
     step: Column,
     eval_score: Column = None,
-    eval_fallen: Column = None,
-    eval_lost: Column = None,
-    eval_best: Column = None,
+    eval_trend: Trend = None,
     success_rate: Column = None,
-    success_fallen: Column = None,
-    success_lost: Column = None,
-    success_best: Column = None,
+    success_trend: Trend = None,
     valid_rate: Column = None,
-    valid_fallen: Column = None,
-    valid_lost: Column = None,
-    valid_best: Column = None,
+    valid_trend: Trend = None,
     reward_components: Column = None,
     *,
     rows: int = 5,
@@ -64,26 +55,26 @@ def reward_hacking_divergence(
     """The reward rises while a metric that is not rewarded falls or stays near 0.
 
     ## What it sees
-    Starting at the 20th reward, the reward has gained and has not fallen (`series.trajectory`). The check compares the
-    reward with the trajectories of three other metrics (unless they are the reward itself): the held-out score, the
-    success rate and the share of valid responses. Severity is **error** if one of them has lost most of what it had
-    reached (30% of its best level and half of its range). Severity is **warning** if one of them has fallen by less,
-    but beyond its noise. Severity is also warning if the mean of 5 values has never been above 0.05 while the reward
-    rose by twice that. The onset is the step at which that metric was best, because a policy that optimises something
-    else gets worse gradually. If there are five or more held-out scores and they have not fallen, the other two metrics
-    do not count. Severity is **info** if no other metric is recorded. Reward hacking cannot then be ruled out, because
-    the reward curve looks excellent while the reward function is being exploited. REW007 and REW011 judge the
-    components of the reward, including those that are only logged.
+    Starting at the 20th reward, the check requires that the reward has gained and has not fallen (`series.trajectory`).
+    The check compares the reward with the trajectories of the held-out score, the success rate and the share of valid
+    responses, unless a metric is the reward itself. Severity is **error** if one of the three metrics has lost 30% of
+    its best level and half of its range. Severity is **warning** if one of the three metrics has fallen by less, but
+    beyond its noise. Severity is also **warning** if a metric's mean of 5 values has never been above 0.05 while the
+    reward rose by twice that value. The onset is the step at which the fallen metric was best, because a policy that
+    optimises something else gets worse gradually. If there are five or more held-out scores and they have not fallen,
+    the success rate and the share of valid responses do not count. Severity is **info** if no other metric is recorded.
+    Reward hacking cannot then be ruled out, because the reward curve also looks excellent if the policy exploits the
+    reward function. REW007 and REW011 judge the components of the reward, including components that are only logged.
 
     ## Thresholds
-    - `rows`: values averaged for a metric that never left its minimum, and number of held-out scores that rule the
-      finding out.
-    - `early_rewards`: rewards before which the check does not fire.
-    - `floor`: score, 0 to 1, up to which the other metric counts as never having left its minimum.
+    - `rows`: number of values averaged for a metric near 0, and number of held-out scores that are sufficient without
+      the other metrics.
+    - `early_rewards`: number of rewards before which the check does not fire.
+    - `floor`: mean score, 0 to 1, up to which the other metric counts as near 0.
 
     ## Why it matters
-    The optimizer maximises what the reward function measures, not what was intended. The best checkpoint by reward is
-    then the worst by all other metrics, and loss, KL and entropy do not show it.
+    The optimizer maximises what the reward function measures, not what was intended. The best checkpoint by reward may
+    be the worst by all other metrics, and loss, KL and entropy do not show the problem.
 
     ## Example
     ```text
@@ -105,34 +96,30 @@ def reward_hacking_divergence(
 
     ## Remedy
     Read ten responses of the last steps. Close the loophole in the reward function, and log the reward together with
-    the intended metric. Roll back to the checkpoint that is best by that metric.
+    the intended metric. Roll back to the checkpoint that is best by the intended metric.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy). Fault `length-bonus` of the engine.
     """
-    rose = reward_gained & ~reward_fallen & (row(reward_mean) >= early_rewards)
-    held = (total(eval_score == eval_score) >= rows) & ~eval_fallen
+    rose = reward_trend.gained & ~reward_trend.fallen & (row(reward_mean) >= early_rewards)
+    held = (total(eval_score == eval_score) >= rows) & ~eval_trend.fallen
     fell, lost, flat, alone = False, False, False, ~(best(each(beside, reward_components, reward_mean)) > 0)
-    level_of: Column = math.nan
-    best_of: Column = math.nan
-    name: Column = ""
-    since: Column = math.nan
-    for field, metric, fallen, gone, most in (
-        ("eval_score", eval_score, eval_fallen, eval_lost, eval_best),
-        ("success_rate", success_rate, success_fallen, success_lost, success_best),
-        ("valid_rate", valid_rate, valid_fallen, valid_lost, valid_best),
+    name, since, level_of, best_of = "", math.nan, math.nan, math.nan
+    for field, metric, trend in (
+        ("eval_score", eval_score, eval_trend),
+        ("success_rate", success_rate, success_trend),
+        ("valid_rate", valid_rate, valid_trend),
     ):
         other = where(abs(metric - reward_mean) <= 1e-9, np.nan, metric)
         known = total(other == other) > 0
         stands = ~known if field == "eval_score" else ~known | held
         level = recent_mean(other, rows)
-        lies = (best(level) <= floor) & (lowest(level) >= 0) & (reward_now - reward_first > 2 * floor) & ~stands
-        sinks = fallen & ~lies & ~stands
+        lies = (best(level) <= floor) & (lowest(level) >= 0) & (reward_trend.gain > 2 * floor) & ~stands
+        sinks = trend.fallen & ~lies & ~stands
         worse = sinks | lies
         name, since = where(worse, field, name), where(sinks, latest(where(level >= best(level), step, np.nan)), since)
-        level_of, best_of = where(worse, level, level_of), where(worse, most, best_of)
-        fell, lost, flat, alone = fell | sinks, lost | (sinks & gone), flat | lies, alone & ~known
-    so = where(fell | flat, "The policy may be exploiting the reward function", "Reward hacking cannot be ruled out")
+        level_of, best_of = where(worse, level, level_of), where(worse, trend.best, best_of)
+        fell, lost, flat, alone = fell | sinks, lost | (sinks & trend.lost), flat | lies, alone & ~known
     return fires(
         rose & (fell | flat | alone),
         "The reward rose from {first:.3g} to {now:.3g}, but {what}. {so}.",
@@ -141,10 +128,10 @@ def reward_hacking_divergence(
         hold=(1, 1),
         clear=1,
         onset=since,
-        first=reward_first,
-        now=reward_now,
+        first=reward_trend.first,
+        now=reward_trend.now,
         what=words(_what, name, fell, best_of, level_of),
-        so=so,
+        so=where(fell | flat, "The policy may be exploiting the reward function", "Reward hacking cannot be ruled out"),
         level=level_of,
         best=best_of,
     )

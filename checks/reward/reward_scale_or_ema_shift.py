@@ -11,19 +11,19 @@ def reward_scale_or_ema_shift(
 
     ## What it sees
     The check compares the medians of mean and spread of the reward over the last 10 rows with those of the previous 10
-    rows. It fires if both changed by a factor of at least 2 (or at most a half) and the two factors are equal within
-    20%. In addition, the mean must have changed by more than three times its noise from row to row. An improving policy
-    does not cause this: the spread of a 0-to-1 reward grows by the square root of the mean and then shrinks.
+    rows. The check fires if mean and spread changed by equal factors (within 20%) of at least 2 or at most a half. In
+    addition, the mean must have changed by more than three times its noise from row to row. An improving policy does
+    not change mean and spread by the same factor: the spread of a 0-to-1 reward grows with the square root of the mean.
 
     ## Thresholds
     - `rows`: number of rows in each of the two windows.
-    - `factor`: factor by which mean and spread must both have changed.
+    - `factor`: minimum factor by which mean and spread must both have changed.
     - `agree`: relative difference up to which the two factors count as equal.
 
     ## Why it matters
     Reward curves before and after the change cannot be compared. Every threshold in reward units (KL against reward,
-    filters, the floor of a standard deviation) has a different meaning. A running (EMA) normaliser causes this without
-    any error.
+    filters, the floor of a standard deviation) has a different meaning. A running (EMA) normaliser changes the scale
+    without any error.
 
     ## Example
     ```text

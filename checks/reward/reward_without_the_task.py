@@ -22,17 +22,18 @@ def reward_without_the_task(
     """Responses that ignore the task get as much reward as the others.
 
     ## What it sees
-    Three kinds of responses ignore the task: empty responses, copies of the prompt, and texts of more than 40
-    characters that answer three or more prompts verbatim. The check averages their reward over 5 rows with at least
-    three such responses. If their mean reward is at least that of all responses, while rewards differ, the severity is
-    **warning**; at 90% of the highest reward, the severity is **error**. A single row of 30 or more rollouts is judged
-    on its own.
+    Three kinds of responses ignore the task: empty responses, copies of the prompt, and texts above 40 characters that
+    answer three or more prompts. The check averages the reward of responses that ignore the task over 5 rows with at
+    least three of them. Severity is **warning** if responses that ignore the task get at least the mean reward of all
+    responses while rewards differ. Severity is **error** if they get at least 90% of the highest reward. A single row
+    of 30 or more rollouts is judged on its own.
 
     ## Thresholds
     - `high`: share of the highest reward, 0 to 1, at or above which the severity is error.
 
     ## Why it matters
-    The policy finds a reward that it can get without solving the task within a few steps, and unlearns everything else.
+    Within a few steps, the policy finds a reward that it can get without solving the task, and unlearns everything
+    else.
 
     ## Example
     ```text
@@ -56,8 +57,8 @@ def reward_without_the_task(
     response.
 
     ## Remedy
-    Give these responses the lowest reward. Score an empty response, a copy of the prompt and one fixed text before
-    training starts.
+    Give responses that ignore the task the lowest reward. Score an empty response, a copy of the prompt and one fixed
+    text before training starts.
 
     ## Sources
     arXiv 2507.08794 (one fixed opening fools a model that judges answers).

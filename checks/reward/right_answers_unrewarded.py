@@ -23,15 +23,15 @@ def right_answers_unrewarded(
 
     ## What it sees
     The check looks at rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference answer.
-    It ignores spacing, units, currency signs and thousands separators, and compares fractions as numbers. Over 5 rows
-    with at least three such answers, it averages the share of them that is not rewarded. Truncated and invalid
-    responses are excluded. At 10%, the severity is **warning**; at 50%, the severity is **error**. A response counts as
-    rewarded if its reward is in the upper half of the step's rewards, or if it is marked as correct. A single row of 30
-    or more rollouts is judged on its own.
+    The check ignores spacing, units, currency signs and thousands separators, and compares fractions as numbers. Over 5
+    rows with at least three correct answers, the check averages the share of correct answers that are not rewarded.
+    Truncated and invalid responses are excluded. Severity is **warning** at 10% or more, and **error** at 50% or more.
+    A response counts as rewarded if its reward is in the upper half of the step's rewards, or if it is marked as
+    correct. A single row of 30 or more rollouts is judged on its own.
 
     ## Thresholds
-    - `some`: share of correct answers that are not rewarded, 0 to 1; a good verifier stays below it.
-    - `most`: share of correct answers that are not rewarded, 0 to 1, at or above which the finding is an error.
+    - `some`: share of correct answers that are not rewarded, 0 to 1, at or above which the check fires.
+    - `most`: share of correct answers that are not rewarded, 0 to 1, at or above which the severity is error.
 
     ## Why it matters
     A correct answer with a reward of 0 becomes less likely, as if it were wrong. The policy then learns the form that

@@ -8,17 +8,17 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     """The reward function scores a wrong response like a correct one.
 
     ## What it sees
-    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them. Some of
-    these are empty, blank or very long, contain an injection ("give the full score"), or have the correct form without
-    content. Others only contain the correct answer (7127 for 12), give many answers at once, or give a wrong answer
-    before and after the correct one. The probe also scores a wrong response to a prompt whose gold answer is empty or
-    cannot be parsed. A response counts as rewarded if its reward is nearer to that of the correct response than to that
-    of the wrong one. If the negated answer ("not 12") is rewarded, the finding is only a note, because a number parser
-    accepts it by design.
+    The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them. Some
+    derived responses are empty, blank or very long, contain an injection ("give the full score"), or have the correct
+    form without content. Other derived responses contain the correct answer only as a substring (7127 for 12) or give
+    several answers, with the correct one among wrong ones. The probe also scores a wrong response to a prompt whose
+    gold answer is empty or cannot be parsed. A response counts as rewarded if its reward is nearer to that of the
+    correct response than to that of the wrong one. If only the negated answer ("not 12") is rewarded, severity
+    is **info**, because a number parser accepts the negated answer by design.
 
     ## Why it matters
     A policy finds every response that is rewarded. A verifier that searches for a substring teaches the policy to list
-    answers. A verifier that gives the maximum when the gold answer cannot be parsed rewards any response.
+    answers. A verifier that gives the maximum reward if the gold answer cannot be parsed rewards any response.
 
     ## Example
     ```python
@@ -50,9 +50,9 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies how the reward function scores the crafted responses to the graded examples, as text. It does
-    not certify that all correct responses are rewarded, and its only attempt to deceive a judge model is one sentence
-    of injection.
+    The probe certifies how the reward function scores the crafted responses to the graded examples, as text. The probe
+    does not certify that all correct responses are rewarded. The probe's only attempt to deceive a judge model is an
+    injection of one sentence.
 
     ## Known false alarms
     Tasks in which several answers are correct at once, or in which formatting alone should get the same reward as the

@@ -28,9 +28,9 @@ def wrong_answers_rewarded(
     rewarded if its reward is in the upper half of the step's rewards, or if it is marked as correct.
 
     ## Thresholds
-    - `rows`: rows with correct and wrong answers over which J is averaged.
+    - `rows`: number of rows with correct and wrong answers over which J is averaged.
     - `some`: share of wrong answers that are rewarded, 0 to 1, above which the check fires.
-    - `reversed_by`: for an error, minimum difference by which wrong answers are rewarded more often than correct ones.
+    - `reversed_by`: minimum difference between the rewarded shares of wrong and correct answers for severity error.
 
     ## Why it matters
     If J is 0, the expected gradient does not depend on the answer. If J is below 0, training makes the policy worse.

@@ -9,12 +9,12 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     """The top-1 probability is higher than the logit gap allows.
 
     ## What it sees
-    For one token, p1 <= 1 / (1 + exp(-gap)), with equality if only two tokens have a nonzero probability. The function
-    is concave for a gap above 0, so the bound also applies to means. The check fires if the mean probability is more
+    For one token, p1 <= 1 / (1 + exp(-gap)), with equality if only two tokens have a nonzero probability. The bound is
+    a concave function of the gap above 0, so it also applies to means. The check fires if the mean probability is more
     than 0.02 above the bound, on 3 of 5 rows. For example, a gap of 3 allows 0.953, and a gap of 5 allows 0.993.
 
     ## Thresholds
-    - `slack`: tolerated probability above the bound.
+    - `slack`: largest accepted excess of the probability over the bound.
 
     ## Why it matters
     The gap and the probability then come from different temperatures, processors or positions, so checks based on
@@ -34,10 +34,10 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     No finding.
 
     ## Known false alarms
-    None, if both are means over the same tokens; rounding of printed digits stays within `slack`.
+    None if gap and probability are means over the same tokens. Rounding of printed digits stays within `slack`.
 
     ## Remedy
-    Compute both from the same raw logits over the same positions.
+    Compute the logit gap and the probability from the same raw logits over the same positions.
 
     ## Sources
     Algebra; BoBaCai/grpo-dual's trainer takes the gap before and the probability after the temperature.

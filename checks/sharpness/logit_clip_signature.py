@@ -22,16 +22,16 @@ def logit_clip_signature(
 
     ## What it sees
     The top-1 probability is between 0.01 and 0.99 and changes by less than 0.0001 from row to row, 7 times in a row. If
-    every logit is clipped to [-C, C] or [0, C], the most likely token gets at most 1 / (1 + (V - 1) exp(-C)). The
-    report shows the clip C that fits the constant value for the declared `vocab_size`.
+    every logit is clipped to [-C, C] or [0, C], the top-1 probability is at most 1 / (1 + (V - 1) exp(-C)). The report
+    shows the clip C that fits the constant value for the declared `vocab_size`.
 
     ## Thresholds
-    - `within`: change of the probability from row to row below which it counts as constant.
+    - `within`: change of the probability from row to row below which the probability counts as constant.
     - `below`: probability at or above which a constant value does not indicate a clip.
 
     ## Why it matters
     A clip that does not grow with ln V leaves most of the probability to unlikely tokens. With V = 128,256 and C = 10,
-    the most likely token has a probability of 0.147, and samples are noise, regardless of what the policy has learned.
+    the top-1 probability is 0.147, and samples are noise, regardless of what the policy has learned.
 
     ## Example
     ```text
@@ -46,7 +46,7 @@ def logit_clip_signature(
 
     ## Known false alarms
     A column printed with two or three decimals. A frozen policy on a fixed batch. A policy that learns is not reported:
-    its mean over sampled positions varies by more than 0.001 from row to row.
+    its mean top-1 probability over sampled positions varies by more than 0.001 from row to row.
 
     ## Remedy
     Remove the clip, or set it to at least ln V + 7.

@@ -1,14 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column
+from grpo_doctor.series import Column, Trend
 
 
 @check("SHP001", severity="warning", explains=("DIV001",))
 def logit_saturation(
     logit_gap: Column,
     top1_prob: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_solved: Column = None,
+    reward_trend: Trend = None,
     entropy_mean: Column = None,
     *,
     warning_gap: float = 5.0,
@@ -22,18 +20,18 @@ def logit_saturation(
 
     ## What it sees
     The check uses the mean logit gap (largest minus second) and the mean top-1 probability over response positions, on
-    3 of 5 rows. A gap above 5 with a probability above 0.95 is a warning. A gap above 7 with a probability above 0.99
-    is an error and an outcome. A probability above 0.999 with an entropy below 0.02 nats is critical. While the reward
-    gains or is near its maximum, nothing is reported. Healthy instruct models have a gap of 1.5 to 5 and a probability
-    of 0.43 to 0.85.
+    3 of 5 rows. A gap above 5 and a probability above 0.95 are a **warning**. A gap above 7 and a probability above
+    0.99 are an **error** and an outcome. Severity is **critical** if, in addition, the probability is above 0.999 and
+    the entropy is below 0.02 nats. The check does not fire while the reward gains or is near its maximum. Healthy
+    instruct models have a gap of 1.5 to 5 and a probability of 0.43 to 0.85.
 
     ## Thresholds
-    - `warning_gap`: gap between the two largest logits for a warning.
-    - `prob`: probability of the most likely token for a warning.
-    - `error_gap`: gap between the two largest logits for an error.
-    - `error_probability`: probability of the most likely token for an error.
-    - `critical_probability`: probability of the most likely token for a critical finding.
-    - `spent`: entropy, nats per token, for a critical finding.
+    - `warning_gap`: gap between the two largest logits that must be exceeded for a warning.
+    - `prob`: probability of the most likely token that must be exceeded for a warning.
+    - `error_gap`: gap between the two largest logits that must be exceeded for an error.
+    - `error_probability`: probability of the most likely token that must be exceeded for an error.
+    - `critical_probability`: probability of the most likely token that must be exceeded for severity critical.
+    - `spent`: entropy, in nats per token, below which the severity may be critical.
 
     ## Why it matters
     At a probability of 0.999 per token and 200 tokens, 82% of the responses to a prompt are the same text. Rewards are
@@ -55,18 +53,18 @@ def logit_saturation(
     ## Known false alarms
     Short structured answers, which are nearly certain if they are correct: a finished small task has a gap of 6.6 and a
     probability of 0.985. The largest logit alone, which is not shift-invariant and not comparable across models (see
-    SHP002). A single position.
+    SHP002). A measurement at a single position.
 
     ## Remedy
-    First measure both values over all response positions. Then proceed as for an entropy collapse: check the sign of
-    the entropy term, sample at temperature 1, and use an adaptive bonus. If the policy is saturated, roll back to an
-    earlier checkpoint.
+    First measure logit gap and top-1 probability over all response positions. Then proceed as for an entropy collapse:
+    check the sign of the entropy term, sample at temperature 1, and use an adaptive bonus. If the policy is saturated,
+    roll back to an earlier checkpoint.
 
     ## Sources
     BoBaCai/grpo-dual (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); healthy runs of the
     engine; SmolLM2-135M: gap 1.5-1.8, probability 0.43-0.53.
     """
-    better = (reward_gained & ~reward_fallen) | reward_solved
+    better = (reward_trend.gained & ~reward_trend.fallen) | reward_trend.solved
     saturated = (logit_gap > error_gap) & (top1_prob > error_probability) & ~better
     return fires(
         (logit_gap > warning_gap) & (top1_prob > prob) & ~better,

@@ -7,14 +7,14 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     """The largest logit keeps growing from its starting level.
 
     ## What it sees
-    The mean largest logit is more than 8 above its baseline (median of the first 5 rows) and rises over the last 10
-    rows (Kendall's tau above 0.4), on 3 of 5 rows. There is no absolute limit: a healthy SmolLM2 has values of 25 to
-    27, and a healthy tiny model has values of 7 to 9.
+    On 3 of 5 rows, the mean largest logit is more than 8 above the median of the first 5 rows. In addition, the mean
+    largest logit rises over the last 10 rows (Kendall's tau above 0.4). There is no absolute limit: a healthy SmolLM2
+    has values of 25 to 27, and a healthy tiny model has values of 7 to 9.
 
     ## Thresholds
     - `above`: rise of the mean largest logit over its baseline above which the check fires.
-    - `rows`: rows over which the trend is judged.
-    - `tau`: Kendall's tau above which the largest logit counts as rising.
+    - `rows`: number of rows over which the trend is computed.
+    - `tau`: value of Kendall's tau above which the largest logit counts as rising.
 
     ## Why it matters
     Growing logits precede saturation, overflow in half precision, and a mismatch of rollout engine and trainer.
@@ -31,8 +31,8 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     No finding.
 
     ## Known false alarms
-    Logits are defined only up to a constant, so a common shift does no harm. A model with a final softcap cannot drift
-    beyond it. Healthy tiny runs drift by about 2.3 in 100 steps.
+    Logits are defined only up to a constant, so a common shift does no harm. The logits of a model with a final softcap
+    cannot drift beyond the cap. Healthy tiny runs drift by about 2.3 in 100 steps.
 
     ## Remedy
     First check the logit gap and the top-1 probability. Then lower the learning rate, or keep entropy at a target.

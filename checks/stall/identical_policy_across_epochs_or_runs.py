@@ -16,14 +16,15 @@ def identical_policy_across_epochs_or_runs(
     """Two runs or two epochs have identical policies, although their settings differ.
 
     ## What it sees
-    At least 99.9% of the responses to the same prompt at the same step have the same text on both sides, although a
-    setting differs that should affect training. With `compare --weights BASE NEW`, the check also fires if every tensor
-    differs between the checkpoints by less than 1e-4 of its norm. The factors of a LoRA adapter are multiplied first.
+    At least 99.9% of the responses to the same prompt at the same step have the same text in BASE and NEW.
+    Nevertheless, a setting that should affect training differs. With `compare --weights BASE NEW`, the check also fires
+    if every tensor differs between the checkpoints by less than 1e-4 of its norm. The factors of a LoRA adapter are
+    multiplied before the comparison.
 
     ## Thresholds
     - `same`: minimum share of responses with identical text, 0 to 1.
     - `compared`: minimum number of compared responses.
-    - `still_below`: change of a tensor, as a share of its norm, below which it counts as unchanged.
+    - `still_below`: change of a tensor, as a share of its norm, below which the tensor counts as unchanged.
 
     ## Why it matters
     If policies are identical, training had no effect. The updates are lost in rounding, parameters are frozen, a

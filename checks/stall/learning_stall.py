@@ -4,6 +4,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import all_of, number, step_noun, steps
 from grpo_doctor.series import (
     Column,
+    Trend,
     baseline,
     best,
     fmax,
@@ -24,14 +25,7 @@ def learning_stall(
     reward_mean: Column,
     reward_std: Column = None,
     reward_max: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
-    reward_unit: Column = None,
-    reward_solved: Column = None,
-    reward_unpaid: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
-    reward_shown: Column = None,
+    reward_trend: Trend = None,
     eval_gained: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
@@ -52,47 +46,49 @@ def learning_stall(
     ## What it sees
     The check uses the trajectory of the reward (`series.trajectory`), starting at the 12th reward.
 
-    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest of the run, which
-    is 0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no
-    spread within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of
-    exactly 0, are reported as **info**.
+    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest reward, which is
+    0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no spread
+    within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of exactly
+    0, are reported as **info**.
 
-    **Nearly 0** (warning): there are more than 20 rewards, none of them negative, and no five of them in a row have a
-    mean of 0.01.
+    **Nearly 0** (warning): more than 20 rewards are recorded, none is negative, and the mean of any five consecutive
+    rewards is below 0.01.
 
-    **Flat** (warning): more than 20 rewards on a scale other than 0 to 1 are within 1% of each other and below the
-    largest single reward. If a log contains the start of the run, the reward is also flat if all of this is true,
-    starting at the 40th step:
+    **Flat** (warning): more than 20 rewards are within 1% of each other and below the largest single reward. The scale
+    of these rewards is not 0 to 1. If the log contains the start of the run, the reward is also flat if, at step 40 or
+    later, all of the following is true:
 
     - the reward has neither gained nor fallen, and the task is not solved
-    - its noise leaves no room for a gain of a tenth of the headroom
-    - it has moved by less than half of the smallest detectable gain
-    - the run began below 80% of its maximum
+    - the noise of the reward leaves no room for a gain of a tenth of the headroom
+    - the reward has risen by less than half of the smallest detectable gain
+    - the reward began below 80% of its maximum
 
-    The headroom is the distance between the first level and the maximum. The maximum is the largest single reward
-    recorded, or 1 if rewards are on a scale of 0 to 1, or else the largest mean reward of a row. On other scales, after
-    80 steps, it is sufficient that the noise leaves no room for a gain of one standard deviation of single rewards. The
-    headroom must be at least that large. The best of four responses is one standard deviation above their mean. If
-    noise could hide such a gain, the check does not fire, and the verdict is `unproven`.
+    The headroom is the distance between the first level and the maximum. The maximum is the largest recorded single
+    reward. If none is recorded, the maximum is 1 for rewards of 0 to 1, or else the largest mean reward of a row. On
+    other scales, after 80 steps, it is sufficient that the noise leaves no room for a gain of one standard deviation of
+    single rewards. The headroom must be at least one standard deviation. On average, the best of four responses is one
+    standard deviation above their mean. If noise could hide a gain of a tenth of the headroom, the check does not fire,
+    and the verdict is `unproven`.
 
-    A flat reward is an **error** if waiting cannot help. This is the case if most responses are truncated or 80% of the
-    groups have equal rewards, both recently and over the whole run. Batches are used if groups are not counted. A
-    held-out score that has gained counts as learning.
+    A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, recently
+    and overall. In both cases, waiting cannot help. If groups are not counted, the check uses batches. A held-out score
+    that has gained counts as learning.
 
     ## Thresholds
-    - `early_rows`: steps before which no reward is reported as flat, and no finding is an error. The number is doubled
-      if the gain is measured in standard deviations, because seven public runs that learn gained less in their first 78
-      steps.
-    - `least_rewards`: rewards at or above which the check tests for a zero or flat reward.
+    - `early_rows`: number of steps before which no reward is reported as flat, and severity is never error.
+      `early_rows` is doubled if the gain is measured in standard deviations. Seven public runs that learn gained less
+      than one standard deviation in their first 78 steps.
+    - `least_rewards`: number of rewards at or above which the check tests for a zero or flat reward.
     - `silent_rewards`: number of rewards, all equal to the lowest, at or above which the reward counts as always at its
       minimum.
-    - `rows`: rows over which zero-variance groups and truncated responses are averaged.
-    - `headroom_share`: share of the headroom, 0 to 1, for which the noise must leave no room.
-    - `moved_share`: change of the reward, as a share of its size, up to which it does not count.
+    - `rows`: number of rows over which zero-variance groups and truncated responses are averaged.
+    - `headroom_share`: share of the headroom, 0 to 1, that the gain plus its noise must not reach.
+    - `moved_share`: change of the reward, as a share of its size, up to which the reward counts as unchanged.
     - `nothing`: mean reward below which the reward counts as nearly 0.
-    - `error_dead_share`: share of zero-variance groups, 0 to 1, for an error.
-    - `error_cut_share`: share of truncated responses, 0 to 1, for an error.
-    - `done_share`: share of the maximum at or above which the first level leaves too little room for a stall.
+    - `error_dead_share`: share of zero-variance groups, 0 to 1, at or above which the severity is error.
+    - `error_cut_share`: share of truncated responses, 0 to 1, above which the severity is error.
+    - `done_share`: first level of the reward, as a share of the maximum, at or above which a flat reward is not
+      reported.
 
     ## Why it matters
     A stalled run costs as much as a run that learns. A loss near 0 proves nothing: in an on-policy update with
@@ -120,68 +116,76 @@ def learning_stall(
     kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70% zero-variance groups, all
     responses at the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
     """
+    first, now, shown = reward_trend.first, reward_trend.now, reward_trend.shown
     rewards, top, low = total(reward_mean == reward_mean), best(reward_mean), lowest(reward_mean)
-    lasted = step - baseline(step, 1)
+    lasted, largest = step - baseline(step, 1), best(reward_max)
     long = (lasted >= early_rows - 1) & (rewards >= least_rewards)
-    most = where(isnan(best(reward_max)), where(reward_unit, 1.0, top), fmax(best(reward_max), top))
-    better = reward_gained | reward_solved | eval_gained
-    unpaid = (rewards >= least_rewards) & reward_unpaid & ~better
-    alike = (top <= low) & ~(best(reward_std) > 1e-6) & ~(best(reward_max) > top)
-    none_yet = alike & (top <= 0) & ((top == 0) | (rewards > 1)) & ~eval_gained
+    better = reward_trend.gained | reward_trend.solved | eval_gained
+    unpaid = (rewards >= least_rewards) & reward_trend.unpaid & ~better
+    none_yet = _none_yet(reward_mean, reward_std, largest) & ~eval_gained
     never = none_yet & (rewards >= silent_rewards)
-    above = where(isnan(best(reward_max)), math.inf, best(reward_max) - top)
-    step_of = moved_share * fmin(abs(top), abs(low))
-    still = (top - low <= step_of) & (above > step_of) & ~reward_unit & (rewards > rows) & ~none_yet
-    level = best(recent_mean(reward_mean))
-    nearly_none = (low >= 0) & (level < nothing) & (rewards > rows) & ~(unpaid | never | better)
-    gain = reward_now - reward_first + reward_shown  # the largest that the noise leaves possible
-    room = (most <= 0) | (reward_first < done_share * most)
-    leans = reward_now - reward_first > reward_shown / 2
-    spread, headroom = total(reward_std) / total(reward_std == reward_std), most - reward_first
-    best_of_four = ~reward_unit & (gain < spread) & (spread <= headroom) & (lasted >= 2 * early_rows - 1)
-    small = (gain < headroom_share * headroom) | best_of_four
-    flat = ((long & room & small & from_start(step)) | still) & ~(better | leans | reward_fallen | unpaid | never)
-    batches = where(isnan(reward_std) | (top <= low), math.nan, reward_std <= 1e-6)  # REW001 judges a constant
-    tied = where(isnan(dead_share), batches, dead_share)
-    none = fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
-    ended = recent_mean(cut_share, rows)
+    still = _unchanged(top, low, largest, moved_share) & ~reward_trend.unit & (rewards > rows) & ~none_yet
+    near_0 = (low >= 0) & (best(recent_mean(reward_mean)) < nothing) & (rewards > rows) & ~(unpaid | never | better)
+    most = where(isnan(largest), where(reward_trend.unit, 1.0, top), fmax(largest, top))
+    spread = total(reward_std) / total(reward_std == reward_std)
+    room = (most <= 0) | (first < done_share * most)
+    small = _too_small(reward_trend, most - first, spread, headroom_share, lasted >= 2 * early_rows - 1)
+    leans = reward_trend.gain > shown / 2
+    flat = ((long & room & small & from_start(step)) | still) & ~(better | leans | reward_trend.fallen | unpaid | never)
+    tied = _tied(dead_share, reward_std, top <= low, rows) >= error_dead_share
+    cut = recent_mean(cut_share, rows) > error_cut_share
     return fires(
-        flat | unpaid | never | nearly_none,
+        flat | unpaid | never | near_0,
         "The {what}{more}.",
         info=none_yet,
-        error=(unpaid & long) | (flat & ((none >= error_dead_share) | (ended > error_cut_share))),
+        error=(unpaid & long) | (flat & (tied | cut)),
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        what=words(
-            _what,
-            rewards,
-            lasted,
-            unpaid,
-            none_yet,
-            nearly_none,
-            top,
-            reward_first,
-            reward_now,
-            reward_shown,
-        ),
-        more=where(
-            (none >= error_dead_share) & ~none_yet,
-            ", and most rewards are equal within their group",
-            where((ended > error_cut_share) & ~none_yet, ", and most responses are truncated", ""),
-        ),
+        what=words(_what, rewards, lasted, unpaid, none_yet, near_0, top, first, now, shown),
+        more=where(tied & ~none_yet, TIED, where(cut & ~none_yet, ", and most responses are truncated", "")),
         constant=none_yet | unpaid,
         throughout=none_yet,
         graded=flat & ~still & (spread > 1e-6),
         rewards=rewards,
-        first=reward_first,
-        level=reward_now,
-        shown=reward_shown,
+        first=first,
+        level=now,
+        shown=shown,
     )
 
 
+def _none_yet(reward: Column, reward_std: Column, largest: Column) -> Column:
+    """Return whether all rewards are equal and at most 0; a single one must be 0."""
+    top = best(reward)
+    alike = (top <= lowest(reward)) & ~(best(reward_std) > 1e-6) & ~(largest > top)
+    return alike & (top <= 0) & ((top == 0) | (total(reward == reward) > 1))
+
+
+def _unchanged(top: Column, low: Column, largest: Column, share: float) -> Column:
+    """Return whether all rewards are within a share of their size, below the largest single reward."""
+    above = where(isnan(largest), math.inf, largest - top)
+    step_of = share * fmin(abs(top), abs(low))
+    return (top - low <= step_of) & (above > step_of)
+
+
+def _too_small(trend: Trend, headroom: Column, spread: Column, share: float, late: Column) -> Column:
+    """Return whether the noise leaves no room for a gain of a share of the headroom or, late and on a scale other than
+    0 to 1, of one standard deviation of single rewards."""
+    gain = trend.possible_gain
+    best_of_four = ~trend.unit & (gain < spread) & (spread <= headroom) & late
+    return (gain < share * headroom) | best_of_four
+
+
+def _tied(dead_share: Column, reward_std: Column, constant: Column, rows: int) -> Column:
+    """Return the share of groups, or else of batches, with equal rewards: the lower of the recent and the whole run."""
+    batches = where(isnan(reward_std) | constant, math.nan, reward_std <= 1e-6)  # REW001 judges a constant
+    tied = where(isnan(dead_share), batches, dead_share)
+    return fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
+
+
+TIED = ", and most rewards are equal within their group"
 SAME = 1e-6
-"""Smallest detectable gain, as a share of the level, at which rewards differ only by rounding."""
+"""Smallest detectable gain, as a share of the level, up to which rewards differ only by rounding."""
 
 
 def _what(

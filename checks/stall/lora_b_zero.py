@@ -8,9 +8,9 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     """The lora_B matrices stay zero after updates, so the adapter has no effect.
 
     ## What it sees
-    The probe makes two of the trainer's own steps on samples of both signs, and then reads every `lora_B` of the active
-    adapter. The probe fires if all of them are zero. A zero gradient of A at the first step is normal, because this
-    gradient is proportional to B.
+    The probe makes two of the trainer's own steps, with advantages of both signs, and then reads every `lora_B` of the
+    active adapter. The probe fires if all `lora_B` matrices are zero. A zero gradient of A at the first step is normal,
+    because this gradient is proportional to B.
 
     ## Why it matters
     The policy remains the base model, regardless of the loss, and evaluation repeats the base model's scores.
@@ -37,11 +37,12 @@ def lora_b_zero(model: Any, render: Any, tokenizer: Any, step: Any, prompts: Any
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies that B changes in training. It certifies neither that the adapter is active in the rollout
-    (GEN002) nor that it is saved and loaded.
+    The probe certifies that B changes in training. The probe certifies neither that the adapter is active in the
+    rollout (GEN002) nor that it is saved and loaded.
 
     ## Known false alarms
-    Initialisations with a nonzero B (PiSSA, LoftQ) cannot trigger the finding. Without LoRA, nothing is judged.
+    Initialisations with a nonzero B (PiSSA, LoftQ) cannot trigger the finding. The probe does not judge models without
+    LoRA.
 
     ## Remedy
     Enable gradients for B, and add B to the optimizer (STL004 names the missing parameters).

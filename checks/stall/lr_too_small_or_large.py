@@ -26,24 +26,24 @@ def lr_too_small_or_large(
 
     ## What it sees
     The check uses `policy_movement_kl`, the k3 divergence of the policy before and after an update, on its own samples.
-    Too far (warning): the median of 5 updates is above 0.05 nats per token (**error** above 0.5). This does not count
-    if the log-probabilities of rollout engine and trainer differ by 0.01 nats, because the samples then do not come
-    from the policy. Not at all: the largest of 5 updates is below 1e-7 nats, a hundredth of the smallest healthy
-    update. The learning rate must be neither 0 nor still rising, and fewer than 90% of the groups may have zero
-    variance. The check judges the movement, not the learning rate: 4e-5 is suitable for one model and 1e-6 is too high
-    for another, and LoRA needs ten times more.
+    **Too far** (warning): the median of 5 updates is above 0.05 nats per token (**error** above 0.5). The movement does
+    not count if rollout engine and trainer differ by 0.01 nats, because the samples then do not come from the policy.
+    **Not at all** (warning): the largest of 5 updates is below 1e-7 nats, a hundredth of the smallest healthy update.
+    In addition, the learning rate must be neither 0 nor still rising, and fewer than 90% of the groups must have zero
+    variance. The check judges the movement, not the learning rate: 4e-5 is suitable for one model, and 1e-6 is too high
+    for another. LoRA needs a rate ten times as high.
 
     ## Thresholds
     - `rows`: number of updates whose median and maximum are judged.
-    - `warning_nats`: movement of the policy by one update, nats per token, for a warning.
-    - `torn`: movement of the policy by one update, nats per token, for an error.
-    - `still_nats`: movement, nats per token, below which an update does nothing.
-    - `other`: mismatch of rollout engine and trainer, nats per token, above which samples do not come from the policy.
+    - `warning_nats`: movement of the policy by one update, in nats per token, above which the severity is warning.
+    - `torn`: movement of the policy by one update, in nats per token, above which the severity is error.
+    - `still_nats`: movement, in nats per token, below which an update counts as having no effect.
+    - `other`: mismatch of rollout engine and trainer, in nats per token, above which the check ignores large movements.
 
     ## Why it matters
     An update that moves the policy by half a nat per token leaves the region in which its gradient is valid. The policy
-    is destroyed within a few steps and does not recover when the learning rate is fixed. A run whose learning rate
-    changes nothing costs as much as a run that learns.
+    is destroyed within a few steps and does not recover when the learning rate is fixed. A run whose learning rate has
+    no effect costs as much as a run that learns.
 
     ## Example
     ```text
@@ -61,8 +61,8 @@ def lr_too_small_or_large(
     that the policy did not sample, if the rollout engine's log-probabilities are not recorded.
 
     ## Remedy
-    Use a learning rate of 5e-7 to 3e-6 for full fine-tuning and 5e-6 to 5e-5 for LoRA (TRL: 1e-6 and 1e-5), and more
-    for small models. After updates that were too large, roll back to a healthy checkpoint.
+    Use a learning rate of 5e-7 to 3e-6 for full fine-tuning and 5e-6 to 5e-5 for LoRA (TRL: 1e-6 and 1e-5). Small
+    models need higher rates. After updates that were too large, roll back to a healthy checkpoint.
 
     ## Sources
     Faults `lr-too-high` and `lr-too-low` of the engine against its healthy runs. TRL, verl and OpenRLHF

@@ -30,19 +30,19 @@ def parameters_not_trainable_or_not_stepped(
     """Parameters get no gradient although the rewards differ.
 
     ## What it sees
-    The gradient norm is exactly 0 on 8 recorded steps in a row, although each of them had a signal: at least half of
-    the groups have differing rewards. If no share of groups is recorded, advantages with a spread or a positive maximum
-    are the signal. In supervised and preference training, a loss above 0.01 is the signal.
+    The gradient norm is exactly 0 on 8 recorded steps in a row, although rewards differ in at least half of the groups.
+    If no share of groups is recorded, advantages with a spread or a positive maximum are the signal. In supervised and
+    preference training, a loss above 0.01 is the signal.
 
     ## Thresholds
     - `rows`: number of consecutive recorded steps with a norm of 0.
-    - `dead`: share of zero-variance groups, 0 to 1, up to which there is a signal.
-    - `least`: spread of the advantages, or supervised loss in nats, above which there is a signal.
+    - `dead`: share of zero-variance groups, 0 to 1, up to which a step counts as having a signal.
+    - `least`: spread of the advantages, or supervised loss in nats, above which a step counts as having a signal.
 
     ## Why it matters
-    Groups with differing rewards have nonzero advantages, so the gradient of a working loss is not zero. The same
-    applies to a cross entropy above 0. A value of exactly 0 means that the loss is not connected to the weights: frozen
-    parameters, a detached log-probability, or an optimizer over other tensors.
+    Groups with differing rewards have nonzero advantages, so the gradient of a working loss is not zero. The gradient
+    of a cross entropy above 0 is not zero, either. A norm of exactly 0 means that the loss does not reach the weights.
+    Parameters are frozen, a log-probability is detached, or the optimizer has other tensors.
 
     ## Example
     ```text
@@ -58,7 +58,7 @@ def parameters_not_trainable_or_not_stepped(
     No finding.
 
     ## Known false alarms
-    A logger that rounds small norms to 0, or a library that never measures them (modelscope/ms-swift#5890).
+    A logger that rounds small norms to 0, or a library that never measures the norm (modelscope/ms-swift#5890).
 
     ## Remedy
     Run one backward pass and check the gradients.

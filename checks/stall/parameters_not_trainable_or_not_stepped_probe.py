@@ -17,45 +17,32 @@ def probe_step(
     prompts: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe checks that parameters require a gradient, and that the optimizer holds exactly these parameters. An
-    optimizer with less than a quarter of their values is accepted: it trains an adapter or the last layers, and the
-    rest of the model was not frozen. The advantages must change the gradient and reach every parameter that affects the
-    log-probabilities (otherwise error). This must also be true of the gradient that the optimizer receives. The
-    trainer's own step, on samples of both signs, must change the weights along the negative gradient. A learning rate
-    of 0 at the first step (warm-up) is accepted if the second step changes the weights. The probe certifies neither the
-    direction of the gradient (RAT007) nor the size of a step (STL001, STL003). It does not cover sharded optimizers
-    (ZeRO-3, FSDP), whose parameters are separate objects by design.
+    The probe checks that parameters require a gradient, and that the optimizer contains exactly these parameters. An
+    optimizer with less than a quarter of the trainable values is accepted: it trains an adapter or the last layers of
+    an unfrozen model. The advantages must change the gradient and reach every parameter that affects the
+    log-probabilities; otherwise, severity is **error**. The gradient that the optimizer receives must also reach these
+    parameters. The trainer's own step, with advantages of both signs, must change the weights along the negative
+    gradient. A learning rate of 0 at the first step (warm-up) is accepted if the second step changes the weights. The
+    probe certifies neither the direction of the gradient (RAT007) nor the size of a step (STL001, STL003). The probe
+    does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects by design.
     """
-    import torch
-
     named = probes.loss_trials.trainable(model)
     if not named:
         return fires(True, "No parameter requires a gradient.")
     missing = _not_held(optimizer, named)
     if missing and not _few_are_meant(optimizer, named):
-        return fires(
-            True,
-            "{missing} of {trainable} trainable tensors are not in the optimizer (for example {first}).",
-            missing=len(missing),
-            trainable=len(named),
-            first=missing[0],
-        )
+        return _outside_optimizer(missing, named)
     made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     samples = made, responses, probes.loss_trials.spread(len(made), model)
     down = None
     if backward is not None:
         with probes.model_modes.without_dropout(model):
-            down = probes.loss_trials.gradient(model, backward, *samples)
-            with probes.loss_trials.last_layers(model, backward):
-                some = {name for name, _ in probes.loss_trials.trainable(model)}
-                without = probes.loss_trials.gradient(model, backward, made, responses, 0 * samples[2])
-            parts = torch.split(down, [p.numel() for _, p in named])
-            kept = torch.cat([part for (name, _), part in zip(named, parts, strict=True) if name in some])
+            down, added = _gradients(model, backward, named, samples)
             meant = functools.partial(probes.loss_trials.towards, model, render, tokenizer, *samples)
-            if (found := _of_gradient(model, named, down, kept - without, meant)) is not None:
+            if (found := _of_gradient(model, named, down, added, meant)) is not None:
                 return found
-        if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # it has been measured
-            step = functools.partial(_stepped, optimizer, [p for _, p in named], parts)
+        if isinstance(step, probes.updates.PlainStep) and step.backward is backward:  # its gradient is already known
+            step = functools.partial(_stepped, optimizer, [p for _, p in named], _by_parameter(down, named))
     if step is None:
         raise probes.NotApplicable("needs step, or an optimizer and a loss")
     fresh = optimizer is not None and not optimizer.state
@@ -68,9 +55,9 @@ def probe_step(
             trainable=len(named),
         )
     up = down is not None and probes.loss_trials.cosine(moved, down) > 0.1
-    if probes.updates.maximises(optimizer):  # the loss then has the opposite sign, and only the samples can show it
+    if probes.updates.maximises(optimizer):  # the loss then has the opposite sign, which only the samples show
         up = probes.loss_trials.cosine(moved, probes.loss_trials.towards(model, render, tokenizer, *samples)) < -0.02
-    # several steps of an optimizer that scales each one need not follow the gradient of their sum
+    # if an optimizer scales each of several steps, their sum need not follow the gradient
     if fresh and up and len(steps) < 2:
         return fires(True, "An update increases the loss: the weights move along the gradient instead of against it.")
     given = frozenset[int]().union(*steps)
@@ -79,25 +66,43 @@ def probe_step(
 
 
 def _stepped(optimizer: Any, parameters: list[Any], gradients: Any, *samples: Any) -> None:
-    """Make an optimizer step with these gradients."""
+    """Make one optimizer step with the given gradients."""
     optimizer.zero_grad(set_to_none=True)
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient.view_as(parameter).to(parameter) if bool(gradient.any()) else None
     optimizer.step()
 
 
+def _by_parameter(gradient: Any, named: list[tuple[str, Any]]) -> Any:
+    """Split a gradient, one vector of all parameters, into that of each parameter."""
+    return gradient.split([p.numel() for _, p in named])
+
+
+def _gradients(model: Any, backward: Any, named: list[tuple[str, Any]], samples: Any) -> tuple[Any, Any]:
+    """Return the gradient of some samples, and what their advantages add to that of the last layers."""
+    import torch
+
+    made, responses, advantages = samples
+    down = probes.loss_trials.gradient(model, backward, *samples)
+    with probes.loss_trials.last_layers(model, backward):
+        some = {name for name, _ in probes.loss_trials.trainable(model)}
+        without = probes.loss_trials.gradient(model, backward, made, responses, 0 * advantages)
+    parts = zip(named, _by_parameter(down, named), strict=True)
+    return down, torch.cat([part for (name, _), part in parts if name in some]) - without
+
+
 def _of_gradient(
     model: Any, named: list[tuple[str, Any]], down: Any, added: Any, meant: Callable[[], Any]
 ) -> Fires | None:
-    """Fires if the advantages add nothing to a gradient, or if it is 0 at parameters at which the gradient of the
-    log-probabilities alone (``meant``) is not."""
+    """Fire if the advantages do not change the gradient, or if it is 0 for parameters that the gradient of the
+    log-probabilities (``meant``) reaches."""
     frozen = float(down.norm()) == 0 and any("lora_B" in name for name, _ in model.named_parameters())
     if not frozen and float(added.norm()) <= 1e-6 * float(down.norm()):
-        return fires(True, "The advantages have no effect on the gradient: the log-probabilities are detached from it.")
+        return fires(True, "The advantages have no effect on the gradient: the log-probabilities are detached.")
     reached = {name for name, _ in _reached(named, down)}
     if len(reached) in (0, len(named)):
         return None
-    sizes = [float(part.norm()) for part in meant().split([p.numel() for _, p in named])]
+    sizes = [float(part.norm()) for part in _by_parameter(meant(), named)]
     least = 1e-3 * max(sizes)
     return _partly([n for (n, _), s in zip(named, sizes, strict=True) if n not in reached and s > least], named)
 
@@ -117,22 +122,32 @@ def _partly(dropped: list[str], named: list[tuple[str, Any]]) -> Fires | None:
 
 
 def _reached(named: list[tuple[str, Any]], gradient: Any) -> list[tuple[str, Any]]:
-    """Return the parameters at which a gradient, one vector of all of them, is not 0; without a gradient, none."""
-    parts = () if gradient is None else gradient.split([p.numel() for _, p in named])
+    """Return the parameters whose part of a gradient vector is not 0, or none if there is no gradient."""
+    parts = () if gradient is None else _by_parameter(gradient, named)
     return [pair for pair, part in zip(named, parts, strict=False) if bool(part.any())]
 
 
 def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
-    """Return the trainable parameters that the optimizer does not hold."""
+    """Return the trainable parameters that are missing from the optimizer."""
     if optimizer is None:
         return []
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     return [name for name, p in named if id(p) not in held]
 
 
+def _outside_optimizer(missing: list[str], named: list[tuple[str, Any]]) -> Fires:
+    return fires(
+        True,
+        "{missing} of {trainable} trainable tensors are not in the optimizer (for example {first}).",
+        missing=len(missing),
+        trainable=len(named),
+        first=missing[0],
+    )
+
+
 def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
-    """Return whether the optimizer holds some of the trainable parameters, but less than a quarter of their values: an
-    adapter, or the last layers of a model whose rest was not frozen."""
+    """Return whether the optimizer contains some trainable parameters, but less than a quarter of their values. Such
+    parameters are an adapter, or the last layers of a model whose other layers were not frozen."""
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     own: int = sum(p.numel() for _, p in named if id(p) in held)
     every: int = sum(p.numel() for _, p in named)
@@ -140,8 +155,8 @@ def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
 
 
 def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
-    """Return the change made by the first of two updates that has an effect, as one vector, and the `_steps` of the
-    optimizer in it; None if neither has an effect."""
+    """Return the change of the weights by the first effective update of two, as one vector, and the `_steps` of the
+    optimizer in that update. Return None if neither update has an effect."""
     import torch
 
     before = [p.detach().clone() for p in parameters]
@@ -156,7 +171,7 @@ def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tu
 
 @contextmanager
 def _steps(optimizer: Any) -> Iterator[list[frozenset[int]]]:
-    """Return the ids of the parameters that have a gradient, for each step that the optimizer makes inside the
+    """Record the ids of the parameters that have a gradient, for each step that the optimizer makes inside the
     block."""
     seen: list[frozenset[int]] = []
     if optimizer is None:

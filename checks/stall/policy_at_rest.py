@@ -20,15 +20,15 @@ def policy_at_rest(
     ## What it sees
     The check applies to runs that record no reward at all. The size of the advantages is below 0.1 and has stayed
     within 25% of its first value. In addition, the KL to the reference has risen by at most a tenth of its first value.
-    This is true on 40 rows, or on 3 rows that are means over an epoch (`rows = epochs`). With rewards, STL001 judges
-    whether the run learns.
+    Both conditions must be true on 40 rows, or on 3 rows that are means over an epoch (`rows = epochs`). If rewards are
+    recorded, STL001 judges whether the run learns.
 
     ## Thresholds
-    - `early_rows`: rows before which the check does not fire.
-    - `epochs`: epochs before which the check does not fire, if rows are means over an epoch.
-    - `tiny`: size of the advantages below which updates barely move the policy; dividing by the group's standard
-      deviation gives 1.
-    - `same_within`: relative change of the size of the advantages up to which it counts as unchanged.
+    - `early_rows`: number of rows before which the check does not fire.
+    - `epochs`: number of epochs before which the check does not fire if rows are means over an epoch.
+    - `tiny`: size of the advantages below which updates barely move the policy. Division by the group's standard
+      deviation gives a size of 1.
+    - `same_within`: relative change of the size of the advantages up to which the size counts as unchanged.
     - `kl_rise`: relative rise of the KL up to which the policy counts as unchanged.
 
     ## Why it matters

@@ -7,7 +7,8 @@ from grpo_doctor.series import Column, best, fold, latest, moving_sum, row, tota
 
 
 def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, float, int], float]:
-    """Return the number of consecutive scores equal to the current one; NaN if rounding may explain it."""
+    """Return the number of consecutive scores equal to the current one, or NaN if rounding may explain their
+    equality."""
     last, moved, times = state
     if score == score:
         moved, times = (moved, times + 1) if score == last else (abs(float(score) - last), 1)
@@ -17,8 +18,8 @@ def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, flo
 
 
 STEP, DIGITS = 0.02, 3
-"""A converging running mean stops at a number with at most this many digits, and its last change is below this step,
-which is one correct answer in fifty."""
+"""A converging running mean becomes constant at a number with at most DIGITS digits. Its last change is below STEP, one
+correct answer in fifty."""
 
 
 @check(
@@ -47,18 +48,18 @@ def score_stands_still(
     """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
-    The last values of the success rate (or of the held-out score if no success rate is recorded) are the same number:
-    at least eight values, and at least half of all values. The number is above 0 and below that of a solved task.
-    Rounding must not explain it: the number has more than three digits, or the change before it was 0.02 or more.
-    Severity is **warning**, and **error** if the number is 30% below the highest value. If the score has gained, the
-    check fires only if the loss has been exactly 0 on the last eight rows, because then no update changes the policy.
+    At least the last eight values, and at least half of all values, of the success rate are the same number. If no
+    success rate is recorded, the check uses the held-out score. The number is above 0 and below the score of a solved
+    task. Rounding must not explain the equal values: the number has more than three digits, or the change before it was
+    0.02 or more. Severity is **warning**, and **error** if the number is 30% below the highest value. If the score has
+    gained, the check fires only after eight rows with a loss of exactly 0, because no update then changes the policy.
     The onset is the first of the equal values.
 
     ## Thresholds
-    - `measured`: number of consecutive equal values.
+    - `measured`: minimum number of consecutive equal values.
     - `share`: minimum share of equal values among all values, 0 to 1.
-    - `lost_share`: distance below the highest value, as a share of that value, 0 to 1, at or above which the finding is
-      an error.
+    - `lost_share`: distance below the highest value, as a share of that value, 0 to 1, at or above which the severity
+      is error.
 
     ## Why it matters
     The score of a changing policy varies. If the number is the same to the last digit at every evaluation, the same
@@ -77,11 +78,11 @@ def score_stands_still(
 
     ## Known false alarms
     A small evaluation set with greedy decoding, for a policy that has converged below its maximum. Values of 0, and
-    values of a solved task; the checks of the reward cover these.
+    values of a solved task, which other checks of the reward judge.
 
     ## Remedy
     Read the responses. Roll back to a checkpoint before the onset. Then use an entropy bonus, smaller updates, or a
-    reward that does not reward that answer.
+    reward function that does not reward the repeated answer.
 
     ## Sources
     esmaeil-abedi-dev/verifier-as-reward: REINFORCE from an accuracy of 0.99 to one of 0.6, at which it stays for 17

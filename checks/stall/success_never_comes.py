@@ -2,7 +2,7 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, best, lowest, total, words
+from grpo_doctor.series import Column, Trend, baseline, best, lowest, total, words
 
 
 @check("STL008", kind="outcome", severity="warning", confidence="medium", explains=("STL001", "DAT001", "GRD003"))
@@ -10,12 +10,10 @@ def success_never_comes(
     known: Column = any_of("success_rate", "eval_score"),
     step: Column = None,
     success_rate: Column = None,
-    success_unpaid: Column = None,
-    success_gained: Column = None,
+    success_trend: Trend = None,
     eval_gained: Column = None,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_unpaid: Column = None,
+    reward_trend: Trend = None,
     eval_score: Column = None,
     *,
     patience: int = 40,
@@ -27,19 +25,20 @@ def success_never_comes(
     """The success rate stays at or near 0 throughout the run.
 
     ## What it sees
-    All values of the success rate are 0: at least 40 values, or at least 8 if there are also 8 rewards and the reward
-    has not gained. Starting at the 12th value, the check also fires for a success rate that is 0 on 85% of its rows
-    (`series.trajectory`). There must then be three or more held-out scores, none of them above 0.05. Two measurements
-    on different prompts then agree. If only one of the two is recorded, twelve values are sufficient. None may be above
-    0.05, and the series must not have gained; for a success rate, at least one value must be above 0. If the reward is
-    always at its minimum too, STL001 reports it.
+    All values of the success rate are 0. At least 40 values are required, or 8 if there are also 8 rewards and the
+    reward has not gained. Starting at the 12th value, the check also fires for a success rate that is 0 on 85% of its
+    rows (`series.trajectory`). For a success rate of almost only 0, three or more held-out scores are also required,
+    all at most 0.05, so that two measurements agree. If only the success rate or only the held-out score is recorded,
+    twelve values are sufficient. No value may be above 0.05, and the metric must not have gained. For a success rate,
+    at least one value must be above 0. If the reward is also always at its minimum, STL001 reports the run.
 
     ## Thresholds
-    - `patience`: number of values, all 0, after which at least one should have been above 0; as in REW011.
-    - `short`: number of values, all 0, that are sufficient if the reward has not gained; as many as a trend needs.
-    - `least_values`: number of values at or above which the check tests whether almost all are 0; as in STL001.
-    - `evaluations`: minimum number of held-out scores; as many as the rewards that STL001 requires.
-    - `floor`: held-out score or success rate, 0 to 1, up to which it counts as never above its minimum; as in REW002.
+    - `patience`: number of values after which at least one should have been above 0, as in REW011.
+    - `short`: number of values, all 0, that are sufficient if the reward has not gained (the number that a trend
+      needs).
+    - `least_values`: number of values at or above which the check tests whether almost all values are 0, as in STL001.
+    - `evaluations`: minimum number of held-out scores (the number of rewards that STL001 requires).
+    - `floor`: held-out score or success rate, 0 to 1, up to which the metric counts as near 0, as in REW002.
 
     ## Why it matters
     A policy gradient reinforces what was sampled and rewarded. A run without a single success learns only from bonuses
@@ -71,12 +70,12 @@ def success_never_comes(
     n, never = total(success_rate == success_rate), best(success_rate) <= 0
     evaluated = total(eval_score == eval_score)
     nowhere = (evaluated >= evaluations) & (best(eval_score) <= floor) & (lowest(eval_score) >= 0)
-    low = (best(success_rate) <= floor) & (lowest(success_rate) >= 0) & ~never & ~success_gained & (evaluated < 1)
-    almost_none = (n >= least_values) & ((success_unpaid > 0) & nowhere | low)
+    low = (best(success_rate) <= floor) & (lowest(success_rate) >= 0) & ~never & ~success_trend.gained & (evaluated < 1)
+    almost_none = (n >= least_values) & ((success_trend.unpaid > 0) & nowhere | low)
     held_out = nowhere & (n < 1) & (evaluated >= least_values) & ~eval_gained
-    flat = (total(reward_mean == reward_mean) >= short) & ~reward_gained
+    flat = (total(reward_mean == reward_mean) >= short) & ~reward_trend.gained
     return fires(
-        (never & ((n >= patience) | (flat & (n >= short))) | almost_none | held_out) & ~(reward_unpaid > 0),
+        (never & ((n >= patience) | (flat & (n >= short))) | almost_none | held_out) & ~(reward_trend.unpaid > 0),
         "{what}.",
         hold=(1, 1),
         clear=1,

@@ -27,7 +27,7 @@ from grpo_doctor.series import (
     severity="info",
     confidence="medium",
     run_types=("supervised", "preference"),
-    invalidates=("checkpoints since step {onset}: they are worse than earlier ones",),
+    invalidates=("checkpoints since step {onset}: they are worse than earlier checkpoints",),
 )
 def loss_does_not_fall(
     loss: Column,
@@ -48,34 +48,35 @@ def loss_does_not_fall(
     """The loss of a supervised or preference run rises or does not fall.
 
     ## What it sees
-    The check compares the median of the last 5 losses with the first and the lowest such median. Severity is
-    **warning** if the median is a quarter and 0.1 nats above the first, and **error** if it is also twice the lowest.
-    The median of the last 20 losses is compared too. Severity is **warning** if half of the improvement has been lost
-    and this median is 30% above the lowest one. Each rise must exceed 5 standard errors, and only rows before the first
-    restart of the step counter count. Severity is also **error** if the loss is exactly 0 on 5 consecutive rows. In
-    addition, the first loss or the gradient norm must be 0. Severity is **info** if, starting at the 40th row, no mean
-    of 10 or 80 losses is 2.5 standard errors below the first mean. The onset is then the first row.
+    The check compares the median of the last 5 losses with the first and the lowest median of 5 losses. Severity
+    is **warning** if the last median is a quarter and 0.1 nats above the first. Severity is **error** if the last
+    median is also twice the lowest. The check also compares the median of the last 20 losses. Severity is **warning**
+    if the median of 20 losses is 30% above its lowest value and the loss has lost half of its improvement. Each rise
+    must exceed 5 standard errors, and only rows before the first restart of the step counter count. If the first loss
+    or the gradient norm is 0, severity is also **error** for a loss of exactly 0 on 5 consecutive rows. Severity
+    is **info** if, starting at the 40th row, no mean of 10 or 80 losses is 2.5 standard errors below the first mean.
+    The onset is then the first row.
 
     ## Thresholds
-    - `rows`: losses in the short median.
-    - `mean_rows`: losses in a mean, and half the number of losses in the long median.
-    - `early_rows`: losses before which a flat loss is not reported.
-    - `half`: share of the earlier decrease of the loss, 0 to 1, that a later rise has undone.
-    - `above_lowest_share`: relative rise above the lowest loss for a warning.
-    - `above_first_share`: relative rise above the first loss for a warning (0.25: a quarter).
-    - `nats`: rise above the first loss, in nats, for a warning.
+    - `rows`: number of losses in the short median.
+    - `mean_rows`: number of losses in a mean, and half the number of losses in the long median.
+    - `early_rows`: number of losses before which a flat loss is not reported.
+    - `half`: share of the earlier decrease of the loss, 0 to 1, that a later rise must have undone for a warning.
+    - `above_lowest_share`: relative rise above the lowest loss that must be exceeded for a warning.
+    - `above_first_share`: relative rise above the first loss that must be exceeded for a warning; 0.25 is a quarter.
+    - `nats`: rise above the first loss, in nats, that must be exceeded for a warning.
     - `sigmas`: standard errors that a rise must exceed.
-    - `fallen`: standard errors at or above which a fall of the loss counts.
+    - `fallen`: fall of the loss, in standard errors, above which the loss counts as fallen.
 
     ## Why it matters
-    If the loss is above that of the first rows, the model is worse than at the start. At a loss of exactly 0, nothing
-    is trained: every label is masked, or the trainer prints 0 for NaN.
+    If the loss is above the loss of the first rows, the model is worse than at the start. If the loss is exactly 0,
+    nothing is trained: every label is masked, or the trainer prints 0 for NaN.
 
     ## Example
     ```text
     loss: 2x5 1.5x10 3x10
     ```
-    Warning at step 18: The loss rose from 1.5 to 3 and has not recovered (first value 2).
+    Warning at step 18: The loss rose from 1.5 to 3 (first value 2).
 
     ```text
     loss: 2x5 1.5x10 1.2x10
@@ -84,12 +85,12 @@ def loss_does_not_fall(
 
     ## Known false alarms
     A data mixture or curriculum that moves to harder data. Losses with a term that grows by design. RL losses are not
-    judged: their value is not informative.
+    judged, because their values are not informative.
 
     ## Remedy
     Roll back to a checkpoint from before the rise, lower the learning rate, and clip the gradient at 1. For a loss of
-    0, print the labels of one batch. For a loss that does not fall, check the learning rate and the first loss: below
-    about 0.3 nats, there is little to learn.
+    0, print the labels of one batch. For a loss that does not fall, check the learning rate and the first loss. If the
+    first loss is below about 0.3 nats, there is little to learn.
 
     ## Sources
     transformers logs a NaN loss as 0.0 (logging_nan_inf_filter); public SFT logs with `'loss': 0.0, 'grad_norm': nan`.
@@ -101,13 +102,9 @@ def loss_does_not_fall(
     above = rose & (level > (1 + above_first_share) * first + nats)
     diverged = above & (level > 2 * low)
     deep = lowest(lasting)
-    lost = (
-        (lasting - deep > sigmas * scatter * math.sqrt(1 / mean_rows))
-        & (deep > 0)
-        & once
-        & (first - deep > above_lowest_share * deep)
-    )
-    lost = above | lost & (lasting > (1 + above_lowest_share) * deep) & (lasting - deep > half * (first - deep))
+    regressed = (lasting - deep > sigmas * scatter * math.sqrt(1 / mean_rows)) & (deep > 0) & once
+    regressed = regressed & (first - deep > above_lowest_share * deep)
+    lost = above | regressed & (lasting > (1 + above_lowest_share) * deep) & (lasting - deep > half * (first - deep))
     nothing = (moving_max(abs(loss), rows) <= 0) & ((first == 0) | (grad_norm == 0))
     fell = False
     for window in (mean_rows, 8 * mean_rows):
@@ -135,5 +132,5 @@ def _what(nothing: Any, rose: Any, first: float, low: float, level: float, rows:
     if nothing:
         return "is exactly 0 on every recent row: no token is trained, or a NaN is logged as 0"
     if rose:
-        return f"rose from {number(low)} to {number(level)} and has not recovered (first value {number(first)})"
+        return f"rose from {number(low)} to {number(level)} (first value {number(first)})"
     return f"has not fallen beyond noise in {rows:.0f} rows: {number(first)} at the start, {number(level)} now"

@@ -14,17 +14,17 @@ def overfitting(
     """The held-out loss rises while the training loss falls.
 
     ## What it sees
-    The check requires three or more evaluations. It fires if the last two are more than 10% above the lowest, in a run
-    whose last training loss is below the first. Severity is **info** if a held-out score has gained, because that score
-    is the goal.
+    The check requires three or more evaluations. The check fires if the last two held-out losses are more than 10%
+    above the lowest, while the last training loss is below the first. Severity is **info** if a held-out score has
+    gained, because the held-out score is the goal.
 
     ## Thresholds
-    - `above`: relative rise above the lowest evaluation loss.
+    - `above`: relative rise above the lowest held-out loss that the last two held-out losses must exceed.
     - `least_evaluations`: minimum number of evaluations.
 
     ## Why it matters
-    The model memorises its examples. For RL, such a model is a worse start than its loss suggests, because memorised
-    answers have little entropy.
+    The model memorises its examples. For RL, an overfitted model is a worse start than its loss suggests, because
+    memorised answers have little entropy.
 
     ## Example
     ```text
@@ -40,8 +40,8 @@ def overfitting(
     No finding.
 
     ## Known false alarms
-    Few held-out examples. Models that are judged by their accuracy on a task, which may rise for another epoch after
-    the loss starts to rise.
+    Few held-out examples. Models that are judged by task accuracy, which may rise for another epoch after the loss
+    starts to rise.
 
     ## Remedy
     Use the checkpoint with the lowest held-out loss. Train with fewer epochs, more data, a smaller rank or more

@@ -14,11 +14,12 @@ def repeated_without_evaluation(
     always **info**, because repeating the data is common, and only an evaluation can show whether it did harm.
 
     ## Thresholds
-    - `passes`: epochs, so that at least half of the data were seen twice.
+    - `passes`: number of epochs at or above which the check fires; at 1.5, half of the data were used twice.
 
     ## Why it matters
-    Starting at the second epoch, a lower training loss or a higher reward accuracy may be memorised: the model has been
-    trained on exactly these examples. Preference losses often drop at each new epoch and stay level within it.
+    Starting at the second epoch, a lower training loss or a higher reward accuracy may be memorised, because the
+    training examples repeat. Preference losses often drop at the start of each new epoch and stay level within the
+    epoch.
 
     ## Example
     ```text
@@ -35,7 +36,7 @@ def repeated_without_evaluation(
     No finding.
 
     ## Known false alarms
-    Evaluations that are logged to another file. Epochs that are counted from 1: the second one then counts as 2 from
+    Evaluations that are logged to another file. Epochs that are counted from 1: the second epoch then counts as 2 from
     its first row.
 
     ## Remedy

@@ -11,12 +11,12 @@ def double_bos(
 
     ## What it sees
     The probe reads the first two ids that the RL renderer, the supervised renderer and the batch of the loss produce
-    for the adapter's prompts. Severity is error if one path has two BOS tokens while another has one, and warning if
-    every path has two.
+    for the adapter's prompts. Severity is **error** if one path has two BOS tokens while another has one,
+    and **warning** if every path has two.
 
     ## Why it matters
-    A chat template writes BOS, and a tokenizer that adds special tokens writes it again. The policy then reads a start
-    of the sequence that it was not trained on. If only one path does this, rollout engine and loss score different
+    A chat template writes BOS, and a tokenizer that adds special tokens writes BOS again. The policy was not trained on
+    sequences that start with two BOS tokens. If only one path writes BOS twice, rollout engine and loss score different
     sequences.
 
     ## Example
@@ -45,8 +45,8 @@ def double_bos(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the first two ids of the paths that the adapter provides. It does not cover the text path of an
-    inference server, which tokenises the text again.
+    The probe certifies the first two ids of the paths that the adapter provides. The probe does not cover the text path
+    of an inference server, which tokenises the rendered text again.
 
     ## Known false alarms
     Model families that were trained with two BOS tokens (none is known). Tokenizers without a BOS token are not judged.

@@ -10,7 +10,7 @@ def eos_not_expected_at_target_end(
     """The policy gives EOS a low probability at the end of supervised answers.
 
     ## What it sees
-    The probe uses up to 16 supervised pairs of the adapter. It measures the policy's probability of any end token
+    The probe uses up to 16 supervised pairs of the adapter. The probe measures the policy's probability of an end token
     directly after the last word of the answer. The probe fires if the median is below 0.1.
 
     ## Thresholds
@@ -21,14 +21,14 @@ def eos_not_expected_at_target_end(
     truncated text.
 
     ## What this certifies, and what it does not
-    The probe certifies that the policy learned to end its answers, on the data of the supervised stage. It certifies
-    neither that generation stops there (TOK004) nor that freely generated answers end.
+    The probe certifies that the policy learned to end its answers, on the data of the supervised stage. The probe
+    certifies neither that generation stops at the EOS (TOK004) nor that freely generated answers end.
 
     ## Known false alarms
     A base model before any supervised stage. Answers that can reasonably continue.
 
     ## Remedy
-    See TOK003: label the EOS, then repeat the supervised stage.
+    Label the EOS (see TOK003), then repeat the supervised stage.
 
     ## Sources
     BoBaCai/grpo-dual, deep diagnosis of a policy without entropy.

@@ -14,10 +14,10 @@ def eos_set_incomplete(
     """The trainer or the rollout engine does not treat the end-of-turn token as EOS.
 
     ## What it sees
-    More than a quarter of the responses count as truncated, but the mean length is below nine tenths of that share
-    times the longest length, on 3 of 5 rows. All responses that are truncated at one limit have that length, so the
-    mean cannot be below the share times the longest length. The responses therefore ended with a token that the trainer
-    does not check.
+    More than a quarter of the responses count as truncated on 3 of 5 rows. Nevertheless, the mean length is below nine
+    tenths of the truncated share times the longest length. If one limit truncates responses, all of them have the
+    longest length, so the mean cannot be below the share times the longest length. The responses therefore ended with a
+    token that the trainer does not check.
 
     ## Thresholds
     - `most`: share of responses that count as truncated, 0 to 1, above which the check fires.
@@ -25,9 +25,9 @@ def eos_set_incomplete(
       fires.
 
     ## Why it matters
-    A trainer that knows only one EOS id treats every other end as truncation: responses are masked or penalised. A
+    A trainer that knows only one EOS id treats every other end as truncation, and masks or penalises the response. A
     truncation rate of 1 then suggests a higher limit, although no response reaches the current one. Conversely, if the
-    engine does not stop at the template's terminator, the response continues after its end, and the reward function
+    engine does not stop at the template's terminator, the response continues after its end. The reward function then
     scores an invented dialogue.
 
     ## Example
@@ -36,8 +36,8 @@ def eos_set_incomplete(
     response_length_mean: 311x3
     response_length_max: 840x3
     ```
-    Warning at step 1: 97% of the responses count as truncated, but their mean length is 311 and the longest has 840
-    tokens. They end with a token that the trainer does not treat as EOS.
+    Warning at step 1: 97% of the responses count as truncated, but the mean length is 311 tokens and the longest
+    response has 840. Responses end with a token that the trainer does not treat as EOS.
 
     ```text
     truncated_rate: 0.02x3
@@ -48,19 +48,18 @@ def eos_set_incomplete(
 
     ## Known false alarms
     Limits that differ between responses: one limit for prompt and response together, or one limit per turn. For the
-    probe, samplers with `min_new_tokens` above 0, which suppress the terminator at first and allow it later.
+    probe, samplers with `min_new_tokens` above 0, which suppress the terminator only at the start.
 
     ## Remedy
-    Add every terminator to the EOS tokens of generation, and detect the end of a response by the engine's finish
-    reason.
+    Add every terminator to the EOS tokens of generation. Detect the end of a response by the engine's finish reason.
 
     ## Sources
     huggingface/trl#7039 (clipped ratio 0.97 although answers end); Llama 3 lists `[128001, 128009]`.
     """
     return fires(
         (cut_share > most) & (response_length_mean < slack * cut_share * response_length_max),
-        "{cut:.0%} of the responses count as truncated, but their mean length is {mean:.4g} and the longest has "
-        "{longest:.4g} tokens. They end with a token that the trainer does not treat as EOS.",
+        "{cut:.0%} of the responses count as truncated, but the mean length is {mean:.4g} tokens and the longest "
+        "response has {longest:.4g}. Responses end with a token that the trainer does not treat as EOS.",
         cut=cut_share,
         mean=response_length_mean,
         longest=response_length_max,

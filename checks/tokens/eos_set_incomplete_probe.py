@@ -17,10 +17,11 @@ def probe_terminator(
     """## What this certifies, and what it does not
     The turn's terminator is the special token that the chat template writes after an assistant message (or
     `settings["turn_terminator"]`). With a sampler, a scripted model emits the terminator as the first token and a word
-    at every later position: the sampler must not continue with words. Without a sampler, the terminator must be in the
+    at every later position. The sampler must not continue with words. Without a sampler, the terminator must be in the
     model's `generation_config.eos_token_id`. If a rollout discards the text after the terminator, only time is lost,
-    and the finding is a warning. The probe certifies that one terminator stops the sampler. It does not certify that
-    the policy emits it (TOK007), and does not cover stop strings or an inference server with separate settings.
+    and severity is **warning**. The probe certifies that one terminator stops the sampler. The probe does not certify
+    that the policy emits the terminator (TOK007). The probe does not cover stop strings or an inference server with
+    separate settings.
     """
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)
@@ -59,7 +60,7 @@ def _terminator(tokenizer: Any, settings: Any, special: Any) -> int:
     closing = [i for i in whole[len(open_) :] if i in special.all]
     if not closing:
         raise probes.Unjudged("the chat template ends a turn without a special token; set settings['turn_terminator']")
-    return int(closing[-1])  # the words before it may contain an unknown token
+    return int(closing[-1])  # the words before the terminator may contain an unknown token
 
 
 def _goes_on(
@@ -86,7 +87,7 @@ def _goes_on(
         tokens = probes.sampling.sampled(sample, ids, real)[:, ids.shape[1] :].tolist()
     if any(terminator not in row for row in tokens):
         raise probes.Unjudged("the sampler never emitted the terminator")
-    # directly after it, because a multi-turn rollout with its own sampling loop has words of later turns
+    # directly after the terminator, because a multi-turn rollout with its own sampling loop has words of later turns
     went_on = any(pair == (terminator, word) for row in tokens for pair in itertools.pairwise(row))
     if not went_on or rollout is None:
         return went_on, False

@@ -8,7 +8,7 @@ from grpo_doctor import Fires, fires, probe, probes
     kind="defect",
     severity="error",
     explains=("LEN002", "LEN003", "TOK007"),
-    invalidates=("the supervised stage: it did not train the EOS",),
+    invalidates=("the supervised stage, because it did not train the EOS",),
 )
 def pad_equals_eos_label_mask(
     collate_sft: Any, tokenizer: Any, prompts: Any = None, supervised: Any = None, render: Any = None
@@ -18,12 +18,12 @@ def pad_equals_eos_label_mask(
     ## What it sees
     The probe collates answers of unequal length into one batch. The last labelled token of every row must be an EOS
     (the tokenizer's, or the token with which the chat template closes a turn). Every label must equal its own input id,
-    and none may be padding. If the RL renderer is provided, every token after the prompt up to that EOS must be
-    labelled, and no token of the prompt.
+    and no label may be padding. If the RL renderer is provided, every token after the prompt up to that EOS must have a
+    label, and no prompt token may have one.
 
     ## Why it matters
     `DataCollatorForLanguageModeling` masks labels by pad id. If pad equals EOS, the collator also masks the EOS. The
-    model does not learn to stop, and RL begins with answers that run to the limit.
+    model then does not learn to stop, and RL begins with answers that run to the limit.
 
     ## Example
     ```python
@@ -45,8 +45,8 @@ def pad_equals_eos_label_mask(
         labels[ids == tokenizer.pad_token_id] = -100
         return ids, labels
     ```
-    Error: Of 3 supervised examples, 3 do not train the EOS, 0 have masked answer tokens, 0 have labels that differ
-    from their ids, and 0 train padding.
+    Error: Of 3 supervised examples, 3 do not train the EOS, 0 have masked answer tokens, and 0 train padding. Labels
+    differ from ids in 0 examples.
 
     ```python
     import torch
@@ -69,15 +69,15 @@ def pad_equals_eos_label_mask(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the labels of one batch of short answers. It does not certify packing, truncation of long
-    examples (which drops the EOS for another reason), or the loss that is computed from the labels.
+    The probe certifies the labels of one batch of short answers. The probe does not certify packing, truncation of long
+    examples (which also drops the EOS), or the loss that is computed from the labels.
 
     ## Known false alarms
     Deliberate training on the prompt as well as on the answer. Training stages of a base model that, by design, do not
     teach the model to stop.
 
     ## Remedy
-    Mask labels by attention mask or by length.
+    Mask labels by attention mask or by length, not by pad id.
 
     ## Sources
     huggingface/transformers#23530, huggingface/trl#976; BoBaCai/grpo-dual.
@@ -105,8 +105,8 @@ def pad_equals_eos_label_mask(
             holes += row[marked[0] - len(header) : marked[0]] != header and header == _after_padding(row, header)
     return fires(
         bool(unclosed or holes or shifted or padded),
-        "Of {rows} supervised examples, {unclosed} do not train the EOS, {holes} have masked answer tokens, "
-        "{shifted} have labels that differ from their ids, and {padded} train padding.",
+        "Of {rows} supervised examples, {unclosed} do not train the EOS, {holes} have masked answer tokens, and "
+        "{padded} train padding. Labels differ from ids in {shifted} examples.",
         rows=len(pairs),
         unclosed=unclosed,
         holes=holes,
@@ -116,7 +116,7 @@ def pad_equals_eos_label_mask(
 
 
 def _pads(row: list[int], marked: list[int], special: Any) -> bool:
-    """Return whether padding is labelled: the pad id, or more than two EOS (the turn's and the text's) if pad is
+    """Return whether padding has labels: the pad id, or more than two EOS (those of the turn and the text) if pad is
     EOS."""
     if special.pad != special.eos:
         return any(row[t] == special.pad for t in marked)
@@ -124,6 +124,6 @@ def _pads(row: list[int], marked: list[int], special: Any) -> bool:
 
 
 def _after_padding(row: list[int], header: list[int]) -> list[int]:
-    """The header if the row contains it, otherwise empty: TOK001 reports a different template."""
+    """Return the header if the row contains it, or an empty list, because TOK001 reports a different template."""
     starts = range(len(row) - len(header) + 1)
     return header if any(row[s : s + len(header)] == header for s in starts) else []

@@ -12,13 +12,13 @@ def penalty_over_prompt(
     ## What it sees
     The probe appends the same response, with equal logits, to two prompts of the same length with different words. The
     penalised logits must also be equal, for both signs of the logits and regardless of earlier completions. Without
-    `penalize`, the probe runs the sampler itself on a scripted model from the same random state: its first tokens must
+    `penalize`, the probe runs the sampler itself on a scripted model from the same random state. The first tokens must
     be the same for both prompts.
 
     ## Why it matters
-    A presence or frequency penalty over the prompt penalises the words that the task requires. Relative to these words,
-    the penalty raises the probability of EOS, which is rare in the prompt. A penalty of 8 nats makes EOS 2,981 times as
-    likely. Answers shrink to one token.
+    A presence or frequency penalty over the prompt penalises the words that the task requires. Relative to the
+    penalised words, the penalty raises the probability of EOS, which is rare in the prompt. A penalty of 8 nats makes
+    EOS 2,981 times as likely. Answers shrink to one token.
 
     ## Example
     ```python
@@ -29,8 +29,8 @@ def penalty_over_prompt(
     def penalize(tokens, logits, prompt_length):
         return RepetitionPenaltyLogitsProcessor(1.3)(tokens, logits)
     ```
-    Error: The penalised logits change by up to 0.586 with the words of the prompt; EOS gains up to 0.586 nats
-    relative to them.
+    Error: The penalised logits change by up to 0.586 with the words of the prompt. EOS gains up to 0.586 nats relative
+    to the words of the prompt.
 
     ```python
     from my_trainer import render, tokenizer
@@ -44,7 +44,7 @@ def penalty_over_prompt(
 
     ## What this certifies, and what it does not
     The probe certifies that penalties ignore the prompt. GEN004 checks whether the log-probabilities of the loss
-    include them.
+    include the penalties.
 
     ## Known false alarms
     A processor that forbids or requires words of the prompt by design, such as a copy constraint.
@@ -71,8 +71,8 @@ def penalty_over_prompt(
         difference, gain = _of_processor(penalize, tokenizer, model, words, eos)
         return fires(
             difference > 1e-4,
-            "The penalised logits change by up to {difference:.3g} with the words of the prompt; EOS gains up to "
-            "{gain:.3g} nats relative to them.",
+            "The penalised logits change by up to {difference:.3g} with the words of the prompt. EOS gains up to "
+            "{gain:.3g} nats relative to the words of the prompt.",
             difference=difference,
             gain=gain,
         )
@@ -109,7 +109,7 @@ def _of_processor(penalize: Any, tokenizer: Any, model: Any, words: list[int], e
 
 
 def _of_earlier(penalize: Any, tokenizer: Any, model: Any, words: list[int]) -> float:
-    """Return how much the result of the same call changes once another completion has been penalised."""
+    """Return how much the result of a call changes after another completion has been penalised."""
     import torch
 
     size = getattr(getattr(model, "config", None), "vocab_size", None) or len(tokenizer)
@@ -127,7 +127,7 @@ def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: 
     import torch
 
     device = probes.crafted_inputs.device_of(model)
-    if isinstance(getattr(sample, "__self__", None), probes.from_rollout.Rolled):  # accepts only the adapter's prompts
+    if isinstance(getattr(sample, "__self__", None), probes.from_rollout.Rolled):  # takes only the adapter's prompts
         prompts = [own[0], own[-1]]
         special = probes.crafted_inputs.special_ids(tokenizer).all
         of_both = set(own[0]) & set(own[-1])  # last, because a penalty treats them alike for both prompts
@@ -150,7 +150,7 @@ def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: 
         def logits(_: int, forward: Any, width: int = width) -> Any:
             return flat if forward.input_ids.shape[1] <= width else over  # only a row's first token counts
 
-        # dropout draws random numbers too, and more for a longer prompt
+        # dropout also draws random numbers, and more for a longer prompt
         with probes.model_modes.without_dropout(model), probes.intercept.scripted_logits(model, logits):
             drawn.append(probes.sampling.sampled(sample, ids, torch.ones_like(ids), model, most=1)[:, ids.shape[1]])
         if not set(drawn[-1].tolist()) <= set(words):

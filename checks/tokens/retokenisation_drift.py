@@ -11,7 +11,7 @@ def retokenisation_drift(events: Column) -> Fires:
 
     ## What it sees
     The log contains the line "Inconsistent training and inference tokenization detected". The multi-turn rollout of
-    verl writes it if tokenising the whole conversation gives different ids than tokenising it turn by turn.
+    verl writes this line if tokenising the whole conversation and tokenising each turn give different ids.
 
     ## Why it matters
     The same text can be split into different tokens. With a different split, the loss uses the log-probabilities of ids
@@ -32,8 +32,8 @@ def retokenisation_drift(events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    Line breaks between turns that only the template writes: verl's mode `ignore_strippable` ignores them, but `strict`
-    does not.
+    Line breaks between turns that only the template writes: verl's mode `ignore_strippable` ignores such line breaks,
+    but `strict` does not.
 
     ## Remedy
     Pass the sampled ids from the rollout engine to the loss.

@@ -18,15 +18,16 @@ def probe_fragile_ids(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe takes a response whose ids change when it is decoded and encoded again (a word in an unusual split). In
-    the trainer's batch, its ids must stay the same. The probe certifies that the batch of the loss contains the sampled
+    the trainer's batch, the ids must stay the same. The probe certifies that the batch of the loss contains the sampled
     ids even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback
     text, a dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
 
-    A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn must
-    then have been generated from exactly the ids that precede it. Some templates do not render k turns as a prefix of k
-    + 1 turns: they strip earlier reasoning or drop a role. The policy is then conditioned on a text that differs from
-    the one it is trained on. Severity is error if a `loss` trains that conversation in one row. Severity is warning
-    without a `loss`, if the loss turns every turn into a separate sample, or if only answers with `<think>` change.
+    A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn of
+    such a conversation must have been generated from exactly the ids that precede the turn. Some templates do not
+    render k turns as a prefix of k + 1 turns: they strip earlier reasoning or drop a role. The policy then generates
+    from a text that differs from the text it is trained on. Severity is **error** if a `loss` trains the conversation
+    in one row. Severity is **warning** if there is no `loss`, if the loss makes a separate sample of every turn, or if
+    only answers with `<think>` change.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None
@@ -50,7 +51,7 @@ def probe_fragile_ids(
     eos = craft.special_ids(tokenizer).eos
     said = fragile if eos is None else [*fragile, eos]
     batch = craft.batch_of(mask(own, [said] * len(own)))
-    # a model may get all tokens but the last one
+    # a loss may drop the last token
     changed = sum(
         all(craft.response_positions(batch, n, ids, prompt) is None for ids in (said, fragile))
         for n, prompt in enumerate(own)
@@ -71,7 +72,8 @@ _REASONING = ("<think>one</think>two", "<think>three</think>four", "<think>five<
 
 
 def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any, loss: Any) -> Fires | None:
-    """Fires if turns are generated after ids other than those that precede them in the trained conversation."""
+    """Fire if turns are generated after ids that differ from those that precede the turns in the trained
+    conversation."""
     plain = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, turns)
     elsewhere, lost = sum(s.elsewhere for s in plain), False
     always = bool(elsewhere) and _trained(loss, model, plain)
@@ -87,8 +89,8 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any,
         return None
     return fires(
         True,
-        "In four scripted conversations, {elsewhere} turns were generated from ids that differ from the returned "
-        "ones. A conversation of k turns is not a prefix of k + 1 turns."
+        "In four scripted conversations, {elsewhere} turns were generated from ids that differ from the returned ids. "
+        "A conversation of k turns is not a prefix of k + 1 turns."
         if elsewhere
         else "The rollout changes a turn that contains <think>.",
         error=always,
@@ -97,7 +99,7 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any,
 
 
 def _trained(loss: Any, model: Any, conversations: Any) -> bool:
-    """Return whether the loss trains these conversations as they were returned."""
+    """Return whether the loss trains the conversations exactly as the rollout returned them."""
     if loss is None:
         return False
     try:
@@ -108,7 +110,7 @@ def _trained(loss: Any, model: Any, conversations: Any) -> bool:
 
 
 def _fragile(tokenizer: Any, words: list[int], special: frozenset[int]) -> list[int] | None:
-    """Ids that change when decoded and encoded: two pieces that encode as one, between two words that survive."""
+    """Return ids that change when decoded and encoded: two tokens that encode as one, between two stable words."""
     for first in range(min(len(tokenizer), 600)):
         for second in (first, first + 1):
             pair = [words[0], first, second, words[1]]

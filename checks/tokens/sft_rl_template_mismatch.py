@@ -7,7 +7,7 @@ from grpo_doctor.series import Column, baseline, moving_mean
     kind="defect",
     severity="warning",
     explains=("DIV004",),
-    invalidates=("the supervised stage: its prompts differ from those of RL",),
+    invalidates=("the supervised stage: its prompts differ from the RL prompts",),
 )
 def sft_rl_template_mismatch(
     first_token_valid_rate: Column,
@@ -20,17 +20,17 @@ def sft_rl_template_mismatch(
     """The prompt template of RL differs from that of the supervised stage.
 
     ## What it sees
-    The share of responses whose first token can start a valid response is below 0.9 over the first 5 rows, and below
-    0.95 over the last 5. Sampling temperatures above 1.1, and rows on which generator and trainer disagree (k3 above
-    1e-3), are excluded, because the generator is then the cause. The check fires on 3 of 5 rows. Records only suggest
-    that the templates differ; the probe proves it.
+    The check uses the share of responses whose first token can start a valid response. The share is below 0.9 over the
+    first 5 rows, and below 0.95 over the last 5. The check excludes rows with a sampling temperature above 1.1, and
+    rows on which generator and trainer disagree (k3 above 1e-3). On the excluded rows, the generator is the cause. The
+    check fires on 3 of 5 rows. Records only suggest that the templates differ; the probe proves the difference.
 
     ## Thresholds
     - `low`: share of responses with a valid first token at the start, 0 to 1, below which the check fires.
     - `healthy`: share of responses with a valid first token now, 0 to 1, below which the check fires.
 
     ## Why it matters
-    Part of a supervised stage with a different template is wasted. RL spends its first steps on teaching the format
+    If the templates differ, part of the supervised stage is wasted. RL spends its first steps on teaching the format
     again, with large gradients and a policy that moves ten times as far per update.
 
     ## Example
@@ -38,7 +38,7 @@ def sft_rl_template_mismatch(
     first_token_valid_rate: 0.5x9
     rollout_mismatch_kl: 0.001x9
     ```
-    Warning at step 5: Only 50% of the first responses begin with a valid first token: compare the token ids of
+    Warning at step 5: Only 50% of the first responses begin with a valid first token. Compare the token ids of
     supervised and RL prompts.
 
     ```text
@@ -61,7 +61,7 @@ def sft_rl_template_mismatch(
     generator = (temperature > 1.1) | (abs(rollout_mismatch_kl) > 1e-3)
     return fires(
         (first < low) & (now < healthy) & ~generator,
-        "Only {first:.0%} of the first responses begin with a valid first token: compare the token ids of supervised "
+        "Only {first:.0%} of the first responses begin with a valid first token. Compare the token ids of supervised "
         "and RL prompts.",
         first=first,
         now=now,

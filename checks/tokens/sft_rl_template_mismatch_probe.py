@@ -9,14 +9,15 @@ def probe_templates(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe certifies the prompt part of both formats, id by id. TOK003 covers the answer (EOS, labels), and TOK004
-    the end of generation. The probe tests only the given dialogues. Tools, images or very long prompts that are
-    rendered by different code need a separate prompt in the adapter.
+    the end of generation. The probe tests only the given dialogues. Tools, images and very long prompts need a separate
+    prompt in the adapter if different code renders them.
 
     ## What the probe does
     The probe renders the adapter's prompts for RL and, with an answer, for the supervised stage. By default, there are
     three dialogues: with a system turn, with a line break, and with an earlier answer. The supervised ids must begin
-    with the RL ids. There must be no line break and no generation header of the chat template between the RL ids and
-    the answer; otherwise the RL prompt is missing these tokens. The finding names the first token that differs.
+    with the RL ids. Between the RL ids and the answer, there must be no line break and no generation header of the chat
+    template. A line break or header between them is missing from the RL prompt. The finding names the first token that
+    differs.
     """
     craft = probes.crafted_inputs
     answers = ["Custom -> Programmer : done", "12", "ok"]
@@ -31,10 +32,10 @@ def probe_templates(
         differing += 1
         at = next((n for n, (a, b) in enumerate(zip(wanted, got, strict=False)) if a != b), min(len(wanted), len(got)))
         theirs, ours = (_shown(tokenizer, ids[at : at + 3]) for ids in (got, wanted))
-        first = first or f"token {at}: {theirs} where RL has {ours}"
+        first = first or f"token {at} is {theirs}, but {ours} in RL"
     return fires(
         differing > 0,
-        "The prompt ids of {differing} of {dialogues} dialogues differ between the supervised stage and RL; {first}.",
+        "The prompt ids of {differing} of {dialogues} dialogues differ between the supervised stage and RL: {first}.",
         differing=differing,
         dialogues=len(pairs),
         first=first,
@@ -42,8 +43,8 @@ def probe_templates(
 
 
 def _header(tokenizer: Any, prompt: Any) -> list[int | None]:
-    """Return the generation header of the tokenizer's chat template; without a template, something that no ids begin
-    with."""
+    """Return the generation header of the tokenizer's chat template. Without a template, return ids that match no
+    sequence."""
     if not getattr(tokenizer, "chat_template", None):
         return [None]
     messages = [{"role": "user", "content": prompt}] if isinstance(prompt, str) else prompt

@@ -28,13 +28,13 @@ def collapse_after_zero_step(
     """A rollout collapsed right after an update that did not change the weights.
 
     ## What it sees
-    The check looks for a healthy rollout, followed by an update whose learning rate, gradient norm or weight change was
-    exactly 0, and then by a rollout with at least 90% invalid responses. A linear warm-up gives the first update of
-    most runs a learning rate of 0.
+    The check fires if at least 90% of the responses of a rollout are invalid although the previous rollout was healthy.
+    The learning rate, gradient norm or weight change of the update between the two rollouts was exactly 0. A linear
+    warm-up gives the first update of most runs a learning rate of 0.
 
     ## Why it matters
-    Such an update is a free placebo test: the weights are the same before and after, but the output is not. No property
-    of the optimisation (learning rate, group size, advantages, KL) can therefore be the cause.
+    An update without a change of the weights is a control experiment: the weights stay the same, but the output
+    changes. No property of the optimisation (learning rate, group size, advantages, KL) can therefore be the cause.
 
     ## Example
     ```text

@@ -26,9 +26,8 @@ def collapse_heals_without_update(
     """Collapsed rollouts recover without any change of the weights.
 
     ## What it sees
-    The check looks at every end of a collapse (a step with at least 90% invalid responses, then a step with fewer) and
-    at whether an update occurred between the two steps. It fires if at least three collapses ended without an update,
-    and these are at least 80% of all ended collapses.
+    A collapse ends if a step with at least 90% invalid responses is followed by a step with fewer. The check fires if
+    at least three collapses, and at least 80% of all ended collapses, ended without an update.
 
     ## Thresholds
     - `least_ends`: minimum number of collapses that ended without an update.
@@ -36,8 +35,8 @@ def collapse_heals_without_update(
 
     ## Why it matters
     Weights that have collapsed do not recover by themselves. If a rollout recovers without an update, the cause is not
-    in the weights. It is train or eval mode, the KV cache, an adapter, the rollout engine, or the mix of prompts. No
-    learning rate, group size or advantage can be the cause.
+    in the weights. The cause is then train or eval mode, the KV cache, an adapter, the rollout engine, or the mix of
+    prompts. No learning rate, group size or advantage can be the cause.
 
     ## Example
     ```text
@@ -58,7 +57,7 @@ def collapse_heals_without_update(
     mix of tasks.
 
     ## Remedy
-    Run the probes of the generation state: GEN001, GEN002. Do not change the optimisation.
+    Run the probes of the generation state, GEN001 and GEN002. Do not change the optimisation.
 
     ## Sources
     beita6969/colab-grpo's log: 27 episodes, 26 ended directly after a step without an update, the 27th is cut by the

@@ -27,17 +27,17 @@ def collapse_insensitive_to_lr(
     ## What it sees
     The learning rates of the two runs differ at least fivefold. In both runs, the share of updates that are followed by
     a collapsed rollout is above 0.3 (lower Wilson bound). In a collapsed rollout, nearly all responses are invalid. The
-    two shares differ by at most 0.1.
+    shares of the two runs differ by at most 0.1.
 
     ## Thresholds
     - `ratio`: minimum ratio of the two learning rates.
-    - `rate`: share of updates that are followed by a collapse, 0 to 1, above which the lower bound (95%) must be.
-    - `close`: largest difference of the two shares, 0 to 1.
+    - `rate`: share of updates that are followed by a collapse, 0 to 1, that the lower 95% bound must exceed.
+    - `close`: largest difference between the shares of the two runs, 0 to 1.
 
     ## Why it matters
     The effect of a gradient grows with the step size. A collapse that does not depend on the step size is not caused by
-    a gradient, so neither the learning rate nor the size of the advantages explains it. An update also changes the
-    state of the model: train mode, checkpointing, a cache, or weights that do not reach the rollout engine.
+    a gradient. Neither the learning rate nor the size of the advantages explains such a collapse. An update also
+    changes the state of the model: train mode, checkpointing, a cache, or weights that do not reach the rollout engine.
 
     ## Example
     ```text
@@ -69,7 +69,7 @@ def collapse_insensitive_to_lr(
     Learning rates that are both far too high.
 
     ## Remedy
-    Check the other effects of an update: generate in eval mode with checkpointing off.
+    Check the other effects of an update. Generate in eval mode without gradient checkpointing.
 
     ## Sources
     beita6969/colab-grpo: learning rate 2e-5 (2 of 2 updates) and 2e-6 (37 of 38); the rollout was generated in train
@@ -96,7 +96,7 @@ def collapse_insensitive_to_lr(
 
 
 def _after_updates(runs: list[Run]) -> tuple[int, int]:
-    """Return the number of rollouts that collapsed right after an update, and of updates that a rollout followed."""
+    """Return how many rollouts collapsed right after an update, and how many updates were followed by a rollout."""
     collapsed = updates = 0
     for run in runs:
         applied, invalid = run.column("update_applied"), run.column("invalid_rate")
@@ -115,7 +115,7 @@ def _after_updates(runs: list[Run]) -> tuple[int, int]:
 
 
 def _wilson(hits: int, of: int) -> float:
-    """Return the lower bound of a share at 95%."""
+    """Return the lower 95% bound of a share."""
     z, share = 1.96, hits / of
     middle = share + z * z / (2 * of)
     return (middle - z * math.sqrt(share * (1 - share) / of + z * z / (4 * of * of))) / (1 + z * z / of)

@@ -14,18 +14,18 @@ def skip_update_oscillation(
     """Collapse and recovery alternate with a rule that skips updates.
 
     ## What it sees
-    The check applies to a run that skips some updates and applies others. It fires if the lag-1 autocorrelation of
-    collapse is below -0.15, or if at least 80% of three or more collapses end at the first step whose update was
-    skipped.
+    The check applies to a run that skips some updates and applies others. The check fires if the lag-1 autocorrelation
+    of the collapses is below -0.15. The check also fires if at least 80% of three or more collapses end at the first
+    step whose update was skipped.
 
     ## Thresholds
-    - `autocorrelation`: lag-1 autocorrelation of collapse below which it alternates.
+    - `autocorrelation`: lag-1 autocorrelation of the collapses below which the check fires.
     - `ended_share`: minimum share of collapses that end at a skipped update, 0 to 1.
     - `least_ends`: minimum number of collapses that ended.
 
     ## Why it matters
     The skip rule makes a permanent fault look like an unstable policy: every skip hides the fault for one rollout. The
-    mean of the reward or of the share of valid responses over such a run is a mixture of two states and describes
+    mean of the reward or of the share of valid responses over a run with a skip rule mixes two states and describes
     neither.
 
     ## Example
@@ -47,7 +47,7 @@ def skip_update_oscillation(
 
     ## Remedy
     Log the share of valid responses separately after an update and after a skip. Then look for state that persists
-    after the update (GEN001). A skip rule must not call `train()` or the scheduler.
+    after the update (GEN001). The skip rule must not call `train()` or the scheduler.
 
     ## Sources
     beita6969/colab-grpo's log: autocorrelation -0.18, fallback 99.6% after an update and 5.1% after a skip.

@@ -18,23 +18,24 @@ def update_collapse_association(
 
     ## What it sees
     The check counts the transitions from one step to the next in a 2 × 2 table: update or no update, collapse or no
-    collapse. A rollout counts as collapsed if at least 90% of its responses are invalid (or its reward is near the
-    lowest of the run), and as healthy if at most half are invalid. Only transitions from a healthy step count for the
-    test: otherwise, a rule that skips updates at low rewards would produce such a table. It fires if three conditions
-    hold: Fisher's one-sided p is below 0.01 over at least 5 exposed transitions, the relative risk is 3 or more, and a
-    circular-shift permutation test of the updates gives a p of at most 0.05. A p of 1/(n-1), the smallest that this
-    test can give, also counts. Severity is error if the two risks differ by 0.5 or more.
+    collapse. A rollout counts as collapsed if at least 90% of its responses are invalid, or if its reward is near the
+    lowest of the run. A rollout counts as healthy if at most half of its responses are invalid. Only transitions from a
+    healthy step count for the test. Without this restriction, a rule that skips updates at low rewards would produce
+    the same table. Three conditions are required. Fisher's one-sided p is below 0.01 over at least 5 transitions with
+    an update. The relative risk is 3 or more. A circular-shift permutation test of the updates gives a p of at most
+    0.05, or of 1/(n-1), the smallest possible value. Severity is **error** if the risks with and without an update
+    differ by 0.5 or more.
 
     ## Thresholds
-    - `p_value`: one-sided p-value of Fisher's test.
+    - `p_value`: one-sided p-value of Fisher's test below which the check fires.
     - `least_exposed`: minimum number of transitions after an update.
-    - `risk_ratio`: factor by which updates raise the risk of a collapse.
-    - `error_difference`: difference of the risks, 0 to 1, for an error.
+    - `risk_ratio`: minimum factor by which updates raise the risk of a collapse.
+    - `error_difference`: minimum difference between the risks with and without an update, 0 to 1, for severity error.
 
     ## Why it matters
-    The finding shows that the cause acts at the update, but not what the cause is. Compare the share of updates that
-    are followed by a collapse with that of steps without an update. Even a clear difference is only an association.
-    Read UPD003, UPD007 and GEN001 before changing any hyper-parameter.
+    The finding shows that the cause acts at the update, but not what the cause is. Compare how often a collapse follows
+    an update and how often it follows a step without an update. Even a clear difference is only an association. Read
+    UPD003, UPD007 and GEN001 before changing any hyper-parameter.
 
     ## Example
     ```text
@@ -42,7 +43,7 @@ def update_collapse_association(
     fallback_rate: 0 1 0 1 0 1 0 1 0 1 0x6
     ```
     Error at step 15: A collapsed rollout followed 5 of 5 updates, but only 0 of 10 steps without an update. After a
-    healthy step: 5 of 5 against 0 of 5, Fisher p = 4.0e-03.
+    healthy step, the counts are 5 of 5 and 0 of 5 (Fisher p = 4.0e-03).
 
     ```text
     update_applied: 1 0 1 0 1 0 1 0 1 0 0x6
@@ -51,14 +52,12 @@ def update_collapse_association(
     No finding.
 
     ## Known false alarms
-    A run that updates on every step; the check stays silent because there are no other steps to compare with. A trainer
-    that skips updates *because* rollouts are bad; the check accounts for this by counting only transitions from healthy
-    steps.
+    A run that updates on every step is not judged, because there are no other steps to compare with. If a trainer skips
+    updates *because* rollouts are bad, only transitions from healthy steps prevent a false alarm.
 
     ## Remedy
-    Find the cause first: Check GEN001 (generation mode) and GEN002 (weights of the rollout engine) first, then the step
-    size. A lower learning rate, a larger group or other advantages help only if the collapse grows with the size of the
-    step.
+    First check GEN001 (generation mode) and GEN002 (weights of the rollout engine), then the step size. A lower
+    learning rate, a larger group or other advantages help only if the collapse grows with the size of the step.
 
     ## Sources
     beita6969/colab-grpo and its log (38 updates, 37 collapses; the document blamed K=2, the log shows the generation
@@ -77,17 +76,13 @@ def update_collapse_association(
     shift = fold(Pairs.shift_p, Pairs, known, previous(update_applied), collapsed, p < p_value)
     ratio = (hit + 0.5) / (at_risk + 1) / ((hit_else + 0.5) / (at_risk_else + 1))
     difference = hit / at_risk - hit_else / at_risk_else
-    found = (
-        (at_risk >= least_exposed)
-        & (p < p_value)
-        & (ratio >= risk_ratio)
-        & (shift <= maximum(0.05, 1 / (updates + others - 1)))
-    )
+    unlikely = shift <= maximum(0.05, 1 / (updates + others - 1))
+    found = (at_risk >= least_exposed) & (p < p_value) & (ratio >= risk_ratio) & unlikely
     return fires(
         found,
-        "A collapsed rollout followed {collapses} of {exposed} updates, but only {collapses_else} of {unexposed} "
-        "steps without an update. After a healthy step: {hit} of {at_risk} against {hit_else} of {at_risk_else}, "
-        "Fisher p = {p:.1e}.",
+        "A collapsed rollout followed {collapses} of {exposed} updates, but only {collapses_else} of {unexposed} steps "
+        "without an update. After a healthy step, the counts are {hit} of {at_risk} and {hit_else} of {at_risk_else} "
+        "(Fisher p = {p:.1e}).",
         hold=(1, 1),
         error=found & (difference >= error_difference),
         steps=row(judged),

@@ -25,10 +25,9 @@ def update_event_not_an_optimizer_step(
     """Steps that the log calls updates do not change the weights.
 
     ## What it sees
-    The check looks at steps that are recorded as updates (update_applied) although weight_delta is exactly 0, or
-    although the optimizer's step counter is the same as on the previous row. The check fires if 3 of the last 5 rows
-    with an update are such steps. Updates with a learning rate or a gradient of exactly 0 do not count, because they
-    correctly change nothing.
+    The check looks at steps that are recorded as updates (update_applied). The check fires if 3 of the last 5 updates
+    have a weight_delta of exactly 0, or the same optimizer step counter as the previous row. Updates with a learning
+    rate or a gradient of exactly 0 do not count, because they should not change the weights.
 
     ## Why it matters
     Every statement about what happens after an update depends on a correct `update_applied`. Without an optimizer step,
@@ -51,8 +50,8 @@ def update_event_not_an_optimizer_step(
     Logs that count micro-batches of an accumulation as updates.
 
     ## Remedy
-    Log the update after `optimizer.step()` returns, with the norm of the weight change. Check that the optimizer holds
-    the parameters of the model that is trained (it must be built after wrapping).
+    Log the update after `optimizer.step()` returns, with the norm of the weight change. Check that the optimizer
+    contains the parameters of the trained model. Build the optimizer after wrapping the model.
 
     ## Sources
     beita6969/colab-grpo: its first "update" had learning rate 0. PyTorch GradScaler documentation.

@@ -1,4 +1,4 @@
-"""Known bugs of RL trainers as data: which versions have them, under which settings, and what to do."""
+"""Known bugs of RL trainers as data, with affected versions, settings and remedies."""
 
 from .database import advisories, find, names
 from .entry import Advisory, AdvisoryError

@@ -1,4 +1,4 @@
-"""Parses conditions of an advisory: ``NAME OPERATOR VALUE`` over settings, or over the columns of a log."""
+"""Parses conditions of an advisory, ``NAME OPERATOR VALUE``, over settings or over the columns of a log."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Field(str):
 
 
 def holds(condition: Condition, settings: Mapping[str, Any]) -> bool | None:
-    """Return whether a condition on settings holds; None if the setting is unknown or of another type."""
+    """Return whether a condition on settings holds, or None if the setting is unknown or of another type."""
     value = settings.get(condition.name)
     if value is None or value != value:
         return None
@@ -70,5 +70,5 @@ def holds(condition: Condition, settings: Mapping[str, Any]) -> bool | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for comparison: truth values are numbers, and case does not matter."""
+    """Return a value for comparison, with truth values as numbers and words in lower case."""
     return value.lower() if isinstance(value, str) else float(value) if isinstance(value, bool | int | float) else value

@@ -24,13 +24,13 @@ def read_all(files: Iterable[Path]) -> tuple[Advisory, ...]:
 
 @cache
 def advisories() -> tuple[Advisory, ...]:
-    """Return every advisory. Raises `AdvisoryError`."""
+    """Return every advisory. Raises `AdvisoryError` for an invalid entry."""
     return read_all(sorted(DATA.glob("*.toml")))
 
 
 @cache
 def names() -> frozenset[str]:
-    """Return the packages that advisories are about or depend on."""
+    """Return the packages with advisories, and the packages on which conditions of advisories depend."""
     every = advisories()
     return frozenset([one.package for one in every] + [name for one in every for name, _, _ in one.needs])
 

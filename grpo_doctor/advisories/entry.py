@@ -18,7 +18,7 @@ Verified = Literal["reproduced", "read in source", "reported"]
 _ID = re.compile(r"RLA-20\d\d-\d{3}")
 _SOURCE = re.compile(r"[\w.\-]+/[\w.\-]+(?:#\d+|@[0-9a-f]{7,40})")
 FIRST = "0"
-"""``introduced`` of a bug that is in the first release."""
+"""Value of ``introduced`` for a bug that is in the first release."""
 
 
 class AdvisoryError(ValueError):
@@ -29,25 +29,24 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """One known bug of one package.
 
     Attributes:
-        id: ``RLA-YEAR-NUMBER``; never reused.
-        package: name on PyPI, or of the repository if there is no package.
+        id: ``RLA-YEAR-NUMBER``; never reused. package: name on PyPI, or name of the repository without a package.
         title: the problem in one sentence without a period.
         introduced: first release with the bug; ``0`` for the very first release.
-        fixed: first release without it; empty if no release has the fix.
+        fixed: first release without the bug; empty if no release has the fix.
         last_affected: newest checked release, if ``fixed`` is empty.
         when: conditions on settings that must be true; if a setting is unknown, the bug may apply.
         opt_in: conditions on features that are off unless a configuration enables them.
         unless: conditions that rule the bug out.
         environment: other packages, as ``vllm>=0.10``, whose version must fit.
-        where: an additional condition in words, which no setting shows; the bug is then at most possible.
+        where: an additional condition in words that no setting shows; the bug is then at most possible.
         symptom: what the user sees.
         signature: relations of record fields that a log of an affected run shows.
         effect: the effect on the training.
         severity: severity of the bug if it applies.
-        do: the version to upgrade to, or the setting to change.
+        do: the version to install, or the setting to change.
         sources: issue, pull request or commit, as ``owner/name#1`` or ``owner/name@commit``.
         verified: how the bug was checked.
-        read: the code that was read, with versions, if ``verified`` is by reading.
+        read: the code that was read, with versions, if the bug was verified by reading.
     """
 
     id: str
@@ -98,7 +97,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return ", ".join(parts) or "all"
 
     def affects(self, version: str) -> bool | None:
-        """Return whether a version has the bug; None if its number does not show it."""
+        """Return whether a version has the bug, or None if the version number does not show it."""
         given = release(version)
         if given is None:
             return None
@@ -148,7 +147,7 @@ def _entry(data: dict[str, Any], path: Path) -> Advisory:
 
 
 def _wrong(made: Advisory) -> str | None:
-    """Return why an entry is invalid; None if it is valid."""
+    """Return why an entry is invalid, or None if it is valid."""
     if _ID.fullmatch(made.id) is None:
         return "an id is RLA-YEAR-NUMBER, such as RLA-2026-001"
     if not made.sources:

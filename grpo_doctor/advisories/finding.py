@@ -13,7 +13,7 @@ from .matching import Match
 CODE = "CFG039"
 """The check that reports advisories."""
 SHOWN = 3
-"""Maximum number of advisories in one sentence; the table lists all."""
+"""Maximum number of advisories in one sentence; the table lists all advisories."""
 
 
 def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
@@ -27,7 +27,7 @@ def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
 
 
 def explain(diagnosis: Diagnosis, found: list[Match]) -> None:
-    """Add to a diagnosis the details and remedy of each advisory, and which conditions are unknown."""
+    """Add to a diagnosis the details, the remedy and the unknown conditions of each advisory."""
     sure = _sure(found)
     finding = diagnosis.finding(CODE)
     if finding is not None and sure:
@@ -64,7 +64,7 @@ def lines(found: Iterable[Match]) -> list[str]:
 
 
 def _sure(found: Iterable[Match]) -> list[Match]:
-    """Return the advisories that certainly apply, the most severe first."""
+    """Return the advisories that certainly apply, with the most severe first."""
     sure = [match for match in found if match.standing in ("affected", "likely")]
     return sorted(sure, key=lambda match: (-_level(match), match.advisory.id))
 

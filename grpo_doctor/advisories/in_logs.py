@@ -64,12 +64,12 @@ def _versions(run: Run) -> dict[str, str]:
         try:
             found |= stated(text for _, text in islice(Input(path).lines(), LINES))
         except (ReadError, OverBudgetError):
-            continue  # the log was already read; its versions stay unknown
+            continue  # the log was already read, so its versions stay unknown
     return found
 
 
 def shows(run: Run, advisory: Advisory) -> bool | None:
-    """Return whether at least half of a run's rows show the signature of an advisory; None if a field is missing."""
+    """Return whether at least half of a run's rows show the signature of an advisory, or None if a field is missing."""
     conditions = advisory.conditions["signature"]
     answers = [_holds(run, one.name, one.operator, one.value) for one in conditions]
     if not answers or None in answers:

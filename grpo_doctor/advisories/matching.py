@@ -28,7 +28,7 @@ class Match(NamedTuple):
 
 
 Shows = Callable[[Advisory], bool | None]
-"""Returns whether a log shows the signature of an advisory; None if the log lacks the fields."""
+"""Function that returns whether a log shows the signature of an advisory, or None if the log lacks the fields."""
 
 
 def matches(
@@ -39,13 +39,13 @@ def matches(
     used: Iterable[str] = (),
     shows: Shows = lambda _: None,
 ) -> list[Match]:
-    """Return the advisories that affect these versions with these settings, the certain ones first.
+    """Return the advisories that affect these versions with these settings, with certain matches first.
 
     Args:
         versions: package to version.
         settings: setting to value; absent settings are unknown.
         complete: whether features without a setting are off.
-        used: packages that are used, even if their version is unknown.
+        used: packages in use, even if their version is unknown.
         shows: whether the log shows the signature of an advisory.
     """
     found = []
@@ -74,7 +74,7 @@ def _match(one: Advisory, versions: Mapping[str, str], settings: Mapping[str, An
 def _unknown(
     one: Advisory, versions: Mapping[str, str], settings: Mapping[str, Any], complete: bool
 ) -> tuple[str, ...] | None:
-    """Return the unknown conditions of an advisory; None if one of its conditions is false."""
+    """Return the unknown conditions of an advisory, or None if a condition is false."""
     unknown = [one.where] if one.where else []
     for condition in one.conditions["unless"]:
         if holds(condition, settings):

@@ -10,9 +10,9 @@ PARTS = 4
 
 
 def release(version: str) -> tuple[int, ...] | None:
-    """Return a release for comparison: (0, 18, 0, 0, 0) for ``0.18``; the last number is the number of a post-release.
+    """Return a release for comparison: (0, 18, 0, 0, 0) for ``0.18``. The last number is the number of a post-release.
 
-    None for a development or pre-release version, because its number does not show its commits.
+    Return None for a development or pre-release version, because its number does not show its commits.
     """
     found = _RELEASE.fullmatch(version.strip())
     if found is None:

@@ -1,4 +1,4 @@
-"""Finds versions of packages: installed ones, and those that a log prints."""
+"""Finds versions of packages: installed versions, and versions that a log prints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from functools import cache
 from .database import names
 
 LIBRARIES = frozenset({"peft", "vllm"})
-"""Packages with advisories that are not trainers, which apply to every trainer."""
+"""Packages that are not trainers, whose advisories apply to every trainer."""
 BUILT_ON = {"unsloth": ("trl",), "axolotl": ("trl",)}
 """Trainers that use the trainer of another package."""
 _BANNERS = (
@@ -19,14 +19,14 @@ _BANNERS = (
 )
 """Text that trainers and engines print before their version."""
 _HINT = re.compile(r"==\s?\d|@ ?v\d|LLM engine|[vV]ersion|Unsloth|vLLM|TRL|^\s*[-*] ")
-"""Signs of a line that may contain a version; most lines of a log have none."""
+"""Signs of a line that may contain a version. Most lines of a log have no such sign."""
 LONGEST = 2_000
-"""Maximum length of such a line in characters."""
+"""Maximum length, in characters, of a line that may contain a version."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.]*(?:dev|rc|\+git))\b"
 
 
 def installed(packages: Iterable[str] | None = None) -> dict[str, str]:
-    """Return the installed versions of these packages, or of all that have advisories."""
+    """Return the installed versions of these packages, or of all packages with advisories."""
     from importlib import metadata
 
     found = {}
@@ -39,8 +39,8 @@ def installed(packages: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def stated(lines: Iterable[str]) -> dict[str, str]:
-    """Return the versions that lines of a log print, as ``name==1.2.3`` or in a known banner, without contradictory
-    ones."""
+    """Return the versions that lines of a log print, as ``name==1.2.3`` or in a known banner. Contradictory versions
+    are omitted."""
     found: dict[str, set[str]] = {}
     for line in lines:
         if _HINT.search(line) is None:
@@ -52,10 +52,10 @@ def stated(lines: Iterable[str]) -> dict[str, str]:
 
 
 def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, str]:
-    """Return the versions that affect a framework: its own, those of the trainer that it builds on or that builds on
-    it, and those of libraries.
+    """Return the versions that affect a framework: its own version, the versions of libraries, and the version of a
+    trainer that it builds on or that builds on it.
 
-    Without a known framework, the trainer counts if exactly one is printed.
+    Without a known framework, the trainer counts if exactly one trainer is printed.
     """
     stated = versions.keys() & (names() - LIBRARIES)
     used = {framework} if framework else stated if len(stated) == 1 else set()

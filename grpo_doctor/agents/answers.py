@@ -26,13 +26,13 @@ from ..report.model import (
 )
 
 FINDINGS, RUNS = 8, 20
-"""Maximum number of findings per run and of runs per answer; the totals are included."""
+"""Maximum number of findings per run, and of runs per answer. An answer also contains the totals."""
 
 
 def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
     """Diagnose every run of a log, folder or store.
 
-    The answer states what happened, when it began, why, how certain that is, and what to change.
+    The answer states what happened, the onset, the cause, the confidence, and what to change.
 
     Args:
         path: log, folder, or store on this machine.
@@ -89,7 +89,7 @@ def _line(finding: Finding) -> dict[str, Any]:
 
 
 def _do(finding: Finding, who: str | None) -> list[str]:
-    """Return the first remedy for the framework of the log, or otherwise the first thing to find out."""
+    """Return the first remedy for the framework of the log, or else the first open question."""
     if not finding.remedies:
         return [finding.action]
     remedy = finding.remedies[0]
@@ -177,7 +177,7 @@ def _with_arithmetic(diagnosis: Diagnosis) -> dict[str, Any]:
 def probe(adapter: str) -> dict[str, Any]:
     """Test a trainer's padding, mask, advantage and loss code by calling it.
 
-    This executes the adapter file and its imports. Raises `AdapterError` for an unusable adapter.
+    The probe executes the adapter file and its imports. Raises `AdapterError` for an unusable adapter.
     """
     from ..probes import load_adapter, run_probes
     from ..probes.runner import TIME_LIMIT, loaded

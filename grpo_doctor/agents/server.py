@@ -61,7 +61,7 @@ def server(folders: Sequence[Path] = (), time_limit: float = TIME_LIMIT) -> MCPS
 async def _result(call: Call, time_limit: float) -> Any:
     """Run a call in a separate process. Raises `ToolError` with one line."""
     begin = f"import sys; sys.path[:] = {sys.path!r}; from grpo_doctor.agents.worker import main; main()"
-    command = [sys.executable, "-P", "-c", begin]  # -P: nothing is imported from the workspace under analysis
+    command = [sys.executable, "-P", "-c", begin]  # -P: no import from the analysed workspace
     process = await anyio.open_process(command, stdin=PIPE, stdout=PIPE, stderr=None, start_new_session=True)
     try:
         with anyio.fail_after(time_limit):
@@ -87,7 +87,7 @@ async def _exchange(process: Process, call: bytes) -> bytes:
     """Send the call; return the answer line, which is incomplete if the process ended early."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(anyio.BrokenResourceError):  # the process ended before it read the call; see its exit code
+    with contextlib.suppress(anyio.BrokenResourceError):  # it ended early; see its exit code
         await process.stdin.send(call)
     written = b""
     async for chunk in process.stdout:

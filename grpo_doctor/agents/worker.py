@@ -1,7 +1,7 @@
 """Runs one call of the server in a separate process, so that its side effects end with the process.
 
-It reads a `Call` as a line of JSON from standard input and writes an `Answer` to standard output; everything else is
-printed to standard error. It ends when the server closes its standard input.
+The worker reads a `Call` as a line of JSON from standard input, and writes an `Answer` to standard output. All other
+output goes to standard error. The worker ends when the server closes the worker's standard input.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _end_with(server: FileIO) -> None:
 
 
 def answered(call: Call) -> Answer:
-    """Return the result of a call or a one-line error; an adapter may raise anything, including SystemExit."""
+    """Return the result of a call or a one-line error. An adapter may raise any exception, including SystemExit."""
     try:
         for name, word in call.arguments.items():
             if name in PATHS:

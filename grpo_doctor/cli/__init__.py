@@ -1,4 +1,4 @@
-"""The command line: one command per file. Modules that are slow to import are imported inside functions."""
+"""The command line, with one command per file. Modules that are slow to import are imported inside functions."""
 
 from __future__ import annotations
 
@@ -77,11 +77,11 @@ PANELS = {
 """The panels of a command's options in ``--help``, in order, by parameter name."""
 
 COLLECT_AT = 100_000
-"""Number of new objects before Python searches for garbage; with Python's default, imports and checks take a tenth
+"""Number of new objects after which Python searches for garbage. With Python's default, imports and checks take a tenth
 longer."""
 
 PIPE_CLOSED = 128 + 13
-"""Exit code if the reader of the output closes the pipe: that of a process that SIGPIPE ends."""
+"""Exit code if the reader of the output closes the pipe, which is also the exit code of a process that SIGPIPE ends."""
 
 
 def spelled(words: list[str]) -> list[str]:
@@ -118,7 +118,7 @@ class Commands(TyperGroup):
             finally:
                 sys.stdout.flush()
         except BrokenPipeError:
-            for stream in (sys.stdout, sys.stderr):  # avoids a second failure when the rest is flushed at exit
+            for stream in (sys.stdout, sys.stderr):  # avoids a second failure during the flush at exit
                 with suppress(OSError, ValueError):
                     os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
             raise typer.Exit(PIPE_CLOSED) from None
@@ -165,15 +165,15 @@ def __getattr__(name: str) -> Any:
 
 
 def main() -> None:
-    """Entry point of ``grpo-doctor``."""
+    """Run ``grpo-doctor``."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by the caller: the output is lost, but the exit code reports the result
+        if stream is None:  # the caller closed it: the output is lost, but the exit code reports the result
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it is open to the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
     gc.set_threshold(COLLECT_AT)
-    atexit.register(gc.freeze)  # Python would search all objects for garbage once more at exit
+    atexit.register(gc.freeze)  # Python would search all objects for garbage again at exit
     words = with_command(sys.argv[1:])
     if words[:1] != ["probe"] or not hasattr(os, "fork"):
         _run(words)
@@ -189,7 +189,7 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> None:
-    """Run a command line. Raises SystemExit with the exit code of the command."""
+    """Run a command line. Run the command. Raises SystemExit with its exit code."""
     try:
         with plain_errors():
             words = spelled(words)
@@ -203,7 +203,7 @@ def _run(words: list[str]) -> None:
 
 
 def _refuse_unknown(words: list[str]) -> None:
-    """Exit with one line if the first word is not a command: usually a log that does not exist."""
+    """Exit with a one-line error if the first word is not a command, but usually a log that does not exist."""
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
     name = words[0]

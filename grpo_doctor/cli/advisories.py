@@ -28,9 +28,9 @@ def advisories(
 ) -> None:
     """Lists known bugs of RL trainers: affected versions, conditions, symptom and fix.
 
-    `preflight`, `analyze` and `attach` report those that affect a run.
+    `preflight`, `analyze` and `attach` report the bugs that affect a run.
 
-    Exit codes: 0 the list, which may be empty; 2 wrong usage or an unknown package.
+    Exit codes: 0 for a list, which may be empty; 2 for wrong usage or an unknown package.
     """
     from ..advisories import find, names
     from ..advisories.database import normal
@@ -57,7 +57,7 @@ def advisories(
 
 
 def _lines(one: Advisory, whole: bool) -> Iterator[str]:
-    """Return one line per advisory; with all details if a package was given."""
+    """Return one line per advisory, or all details if a package was given."""
     yield f"{one.id} {one.package} {one.range} ({one.severity}): {one.title}"
     if not whole:
         return
@@ -77,7 +77,7 @@ def _as_json(one: Advisory) -> dict[str, Any]:
 
 
 def _as_sarif(found: Sequence[Advisory]) -> dict[str, Any]:
-    """Return one SARIF run: a rule and a result for each advisory."""
+    """Return one SARIF run with a rule and a result for each advisory."""
     from .. import __version__
 
     driver = {

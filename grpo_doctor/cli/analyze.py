@@ -40,7 +40,7 @@ def analyze(
     static: common.Static = False,
     samples: common.Samples = True,
     color: common.Color = None,
-    run_: common.Numbered = None,
+    run_: common.Picked = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show mapped keys, skipped checks and unused keys.")
     ] = False,
@@ -53,8 +53,8 @@ def analyze(
 ) -> None:
     """Diagnoses logs: what happened, when it began, why, how certain that is, and what to change.
 
-    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 an input
-    could not be judged, 4 internal error of grpo-doctor.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 input not judged, 4
+    internal error.
     """
     with common.plain_errors():
         options = common.options(
@@ -91,15 +91,16 @@ class Outcome(NamedTuple):
     files: Sequence[Path] = ()
 
 
-def diagnose_paths(paths: list[Path], config: Config, number: int | None = None) -> Outcome:
-    """Read and diagnose every run in the paths, or only the run with this number; report files that fail."""
+def diagnose_paths(paths: list[Path], config: Config, which: str | None = None) -> Outcome:
+    """Read and diagnose every run in the paths, or only the run with this number or name. Report unreadable files."""
     from ..readers import ReadError, survey
     from ..readers.mapping import refuse_unknown_keys
 
     catalogue = common.chosen(config)
     diagnoses: list[Diagnosis] = []
-    unreadable = broken = not_read = 0
+    unreadable = broken = not_read = picked = 0
     without_run: list[Path] = []
+    sources: list[str] = []
     keys: set[str] = set()
     files = list(paths)
     for path in {path.resolve(): path for path in paths}.values():
@@ -117,11 +118,15 @@ def diagnose_paths(paths: list[Path], config: Config, number: int | None = None)
         common.tell(path, found)
         _say_where_configurations_go(path, found.runs)
         keys |= {key for run in found.runs for key in run.keys}
-        runs = found.runs if number is None else [common.numbered(found.runs, path, number)]
+        sources += [run.source for run in found.runs]
+        runs = common.picked(found.runs, which)
+        picked += len(runs)
         judged = diagnose_runs(runs, config, catalogue)
         diagnoses += judged.diagnoses
         unreadable += judged.unreadable
         broken += judged.broken
+    if sources and not picked:
+        raise common.not_picked(which, sources)
     if diagnoses and not unreadable:
         refuse_unknown_keys(config.map, keys)
     return Outcome(diagnoses, unreadable, broken, tuple(without_run), not_read, files)
@@ -149,7 +154,7 @@ def _configures(path: Path) -> bool:
 
 
 def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outcome:
-    """Diagnose runs with the settings and thresholds of the command; report those that cannot be judged."""
+    """Diagnose runs with the settings and thresholds of the command. Report runs that cannot be judged."""
     from ..advisories.in_logs import diagnose_with_advisories
     from ..limits import OverBudgetError
 
@@ -169,8 +174,8 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
 
 
 def exit_code(outcome: Outcome, fail_on: Severity) -> int:
-    """Return the first exit code that applies: 1 if any run has findings, 4 after an internal error, 2 if any input was
-    unreadable, 3 if any input was unjudged or contained no run, and 0 otherwise."""
+    """Return the first exit code that applies: 1 for findings, 4 after an internal error, 2 for unreadable input, 3 for
+    unjudged input, else 0. An input without a run is unjudged."""
     diagnoses = outcome.diagnoses
     short = any(d.verdict == "unjudged" or (d.run_type == "probe" and d.verdict == "unproven") for d in diagnoses)
     return common.exit_code(

@@ -1,4 +1,4 @@
-"""Runs commands that execute user code in a child process, so that this code cannot change the exit code."""
+"""Runs commands that execute user code in a child process, so that user code cannot change the exit code."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 def in_a_child(command: str) -> Callable[[int], None]:
     """Continue in a child process and return a function there that reports the exit code of the command.
 
-    The parent waits and exits with that code. It exits with 3 if the child ended without a report, for example through
-    ``os._exit`` or a native crash. An exit code that is set later, for example by an ``atexit`` hook, is ignored.
+    The parent waits and exits with the reported code. If the child ended without a report, for example through
+    ``os._exit`` or a native crash, the parent exits with 3. An exit code that is set later, for example by an
+    ``atexit`` hook, is ignored.
     """
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
@@ -32,7 +33,7 @@ def in_a_child(command: str) -> Callable[[int], None]:
     _, status = os.waitpid(child, 0)
     os.set_blocking(reading, False)
     reported = b""
-    with suppress(BlockingIOError):  # a process that the child left running still has the other end open
+    with suppress(BlockingIOError):  # a process started by the child still has the other end open
         reported = os.read(reading, 1)
     os._exit(reported[0] if reported else _ended(status, command))
 

@@ -1,13 +1,14 @@
-"""Shared by all commands: exit codes, one-line errors, and common options."""
+"""Code that all commands share: exit codes, one-line errors, and common options."""
 
 from __future__ import annotations
 
 import errno
 import json
 import os
+import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from functools import wraps
@@ -23,16 +24,17 @@ from ..config import read as read_config
 from ..diagnosis.catalogue import Catalogue, load, load_family, report_names
 from ..diagnosis.check import CheckError, Severity
 from ..diagnosis.trust import trusted
+from ..diagnosis.wording import counted
 from ..extras import install
 from ..fault_isolation import bug
-from ..limits import Budget, allow
+from ..limits import Budget, allow, spending
 from ..readers import ReadError
 from ..readers.mapping import refuse_unknown_fields
 from ..readers.remote import address_of
 from ..readers.settings import declared as setting_name
 from ..readers.settings import known_settings, setting_value
 from ..report import output
-from ..report.model import COUNT_OF_GPUS, Options, UnknownFormatError, render
+from ..report.model import COUNT_OF_GPUS, Options, UnknownFormatError, render, shortened
 from ..report.redaction import inert, one_line
 from ..series.derived import MEANINGS
 
@@ -42,12 +44,12 @@ if TYPE_CHECKING:
     from ..run import Run
 
 CLEAN, FINDINGS, WRONG, UNJUDGED, BROKEN = 0, 1, 2, 3, 4
-"""Exit codes: no finding at or above --fail-on; findings; wrong usage or unreadable input; an input could not be
-judged; internal error of grpo-doctor."""
+"""Exit codes 0 to 4: no finding at or above --fail-on, findings, wrong usage or unreadable input, input not judged,
+internal error."""
 
 
 def exit_code(*, findings: object, broken: object = False, unreadable: object = False, unjudged: object) -> int:
-    """Return the exit code of the first of these outcomes that occurred."""
+    """Return the exit code of the first outcome that occurred."""
     occurred = ((findings, FINDINGS), (broken, BROKEN), (unreadable, WRONG), (unjudged, UNJUDGED))
     return next((code for outcome, code in occurred if outcome), CLEAN)
 
@@ -67,6 +69,23 @@ def codes(incomplete: str) -> list[str]:
 def formats(incomplete: str) -> list[str]:
     """Complete report formats in a shell."""
     return [name for name in report_names() if name.startswith(incomplete)]
+
+
+def runs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Complete numbers and names of the runs in a shell, if the logs before them are read within a second. A name that
+    needs quotes is the description of its number, because shells insert a name without quotes."""
+    from ..readers import survey
+
+    logs = [path for path in map(Path, ctx.args) if path.exists()]  # neither standard input nor an address
+    allow(Budget(seconds=1))
+    try:
+        with spending():
+            names = shortened([run.source for log in logs for run in survey(log).runs])
+    except ReadError:
+        return []
+    words = [(str(n), name) for n, name in enumerate(names, 1) if len(logs) == 1]
+    words += [(name, "") for name in names if shlex.quote(name) == name]
+    return [(word, told) for word, told in words if word.startswith(incomplete)]
 
 
 FORMATS = ", ".join(report_names())
@@ -114,9 +133,15 @@ Mapped: TypeAlias = Annotated[
 Declared: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting missing from the log; repeatable.")
 ]
-Numbered: TypeAlias = Annotated[
-    int | None,
-    typer.Option("--run", help="Number of the run, starting at 1, if there are several.", show_default="all"),
+Picked: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--run",
+        metavar="NUMBER|NAME",
+        help="Only this run: its number, starting at 1, or its name as in the list of several runs.",
+        show_default="all",
+        autocompletion=runs,
+    ),
 ]
 ConfigFile: TypeAlias = Annotated[
     Path | None,
@@ -201,7 +226,8 @@ def plain_errors() -> Iterator[None]:
 
 
 def _own_mistake(error: OSError) -> bool:
-    """Return whether an OSError is an internal error: a file of the package itself, or a wrong system call."""
+    """Return whether an OSError is an internal error, caused by a file of the package itself or by a wrong system
+    call."""
     if error.filename is None:
         return error.errno in (errno.EBADF, errno.EINVAL, errno.ESPIPE)
     return isinstance(error.filename, str) and Path(error.filename).is_relative_to(Path(__file__).parents[1])
@@ -216,7 +242,7 @@ LIMITS = {"seconds": Seconds, "megabytes": Megabytes}
 
 
 def configured(*groups: Mapping[str, Any], without: str = "") -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command these groups of options, and pass it the `Config` that they yield as ``settings``."""
+    """Add these groups of options to a command, and pass the resulting `Config` to the command as ``settings``."""
     options = {name: option for group in groups for name, option in group.items() if name != without}
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
@@ -276,7 +302,7 @@ def settings(
 
 
 def _limit(where: str, name: str, *told: float | None) -> float:
-    """Return the first given limit. Raises `ConfigError` if it is negative or NaN."""
+    """Return the first given limit. Raises `ConfigError` if the limit is negative or NaN."""
     value = next(value for value in told if value is not None)
     if not value >= 0:
         raise ConfigError(f"{where}: {name} {value:g}: write a number of 0 or more")
@@ -288,7 +314,7 @@ SHORT_NAMES = {"gpus": "world_size", "batch_size": "per_device_train_batch_size"
 
 
 def _setting(name: str, value: Any) -> tuple[str, Any]:
-    """Return a setting under the name that checks use. Raises `ConfigError` for unknown names and wrong types."""
+    """Return the setting with the name that checks use. Raises `ConfigError` for unknown names and wrong types."""
     known = known_settings() | MEANINGS.keys() | {COUNT_OF_GPUS}
     name = SHORT_NAMES.get(name, name)
     found = name if name in known else setting_name(name)
@@ -307,12 +333,12 @@ def say_suppressions(config: Config) -> None:
 
 
 def settings_file(config: Config) -> list[Path]:
-    """Return the settings file, if there is one."""
+    """Return the settings file, or None."""
     return [] if config.origin == Config().origin else [Path(config.origin)]
 
 
 def tell(path: Path, found: Survey) -> None:
-    """Report on stderr how many files of an input were read, and which could not be read."""
+    """Report on stderr how many files of an input were read, and which files could not be read."""
     place = address_of(path) or path
     for answer in found.failed:
         say_bug(answer.why, answer.source)
@@ -324,11 +350,20 @@ def tell(path: Path, found: Survey) -> None:
         note(f"{place}: no training log found; pass the log file itself")
 
 
-def numbered(runs: list[Run], source: Path, number: int) -> Run:
-    """Return the run with this number, starting at 1. Raises `ConfigError`."""
-    if not 1 <= number <= len(runs):
-        raise ConfigError(f"{source}: --run {number}: the file has {len(runs)} run{'s' if len(runs) != 1 else ''}")
-    return runs[number - 1]
+def picked(runs: list[Run], word: str | None) -> list[Run]:
+    """Return the runs with this number (starting at 1) or this name, as in the list of several runs. By default, return
+    all runs."""
+    if word is None:
+        return runs
+    if word.isdecimal():
+        return runs[int(word) - 1 : int(word)]
+    return [run for run in runs if f"/{run.source}".endswith(f"/{word}")]
+
+
+def not_picked(word: str | None, sources: Sequence[str]) -> ConfigError:
+    """Return the error that lists the runs from which ``--run`` did not pick one."""
+    names = "; ".join(shortened(sources))
+    return ConfigError(f"--run {word or 'NUMBER or NAME'}: the input has {counted(len(sources), 'run')}: {names}")
 
 
 def pair(option: str, word: str) -> tuple[str, str]:
@@ -339,7 +374,7 @@ def pair(option: str, word: str) -> tuple[str, str]:
 
 
 def report_file(word: str) -> tuple[str, Path]:
-    """Parse ``FORMAT=FILE`` of ``--report``. Raises `ConfigError`."""
+    """Parse ``FORMAT=FILE`` of ``--report``. Raises `ConfigError` for any other form."""
     kind, equals, path = word.partition("=")
     if not (kind and equals and path):
         ending = Path(word).suffix[1:]
@@ -353,7 +388,7 @@ def report_file(word: str) -> tuple[str, Path]:
 
 
 def assigned(option: str, words: list[str] | None) -> dict[str, Any]:
-    """Parse ``NAME=VALUE`` words; values are JSON if valid, else text. Raises `ConfigError`."""
+    """Parse ``NAME=VALUE`` words. A value that is not valid JSON is text. Raises `ConfigError`."""
     return {name: _value(value) for name, value in (pair(option, word) for word in words or [])}
 
 
@@ -407,7 +442,7 @@ def write_as(
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
         if path is None:
-            # has escapes only if colours were requested, also in a pipe
+            # has escapes only if colours were requested, even in a pipe
             typer.echo(text if kind == "github" else inert(text), nl=bool(text), color=True)
         else:
             replace_file(path, text + "\n")
@@ -441,7 +476,7 @@ def replace_file(path: Path, text: str, *, named: bool = True) -> None:
 
 
 def new_file(path: Path, text: str, hint: str) -> None:
-    """Write a new file. Raises `ConfigError` with a hint if it already exists."""
+    """Write a new file. Raises `ConfigError` with a hint if the file already exists."""
     try:
         with plain_writing(path):
             output.create(path, text)
@@ -478,7 +513,7 @@ def everything(file: Path | None, trust_checks: bool, compiled: bool = True) -> 
 
 
 def chosen(config: Config, family: str = "") -> Catalogue:
-    """Return the checks that the settings select; only those of one family, if no setting refers to other families."""
+    """Return the checks that the settings select. Only one family is loaded if no setting refers to other families."""
     if family and not (config.select or config.ignore or config.checks or config.thresholds):
         return load_family(family).select(preview=config.preview)
     catalogue = load(trusted(config))

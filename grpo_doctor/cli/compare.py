@@ -49,8 +49,8 @@ def compare(
 ) -> None:
     """Compares runs: changed settings, where they diverge, how much they differ, findings that appeared or disappeared.
 
-    Exit codes: 0 NEW is not worse, 1 NEW is worse or has new findings at or above --fail-on, 2 wrong usage or
-    unreadable input, 3 nothing could be compared, 4 internal error of grpo-doctor.
+    Exit codes: 0 NEW is not worse, 1 NEW is worse or has new findings at or above --fail-on. Error codes: 2 wrong usage
+    or unreadable input, 3 nothing could be compared, 4 internal error.
     """
     from ..compare.summary import render
 
@@ -73,7 +73,7 @@ def compare_paths(
 ) -> tuple[list[Comparison], int]:
     """Compare BASE with every other setting; also return the exit code for unreadable inputs.
 
-    If BASE's input contains several settings and no run is NEW, the first one is BASE. Raises `ConfigError`.
+    If BASE's input contains several settings and NEW is not given, the first setting is BASE. Raises `ConfigError`.
     """
     from ..compare import arms_of
 
@@ -137,7 +137,7 @@ def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
 
 
 def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
-    """Return the runs of ``PATH``, or the run ``PATH#NAME`` (or ``#NUMBER``), and the exit code of failures."""
+    """Return the runs of ``PATH``, or the run ``PATH#NAME`` (or ``#NUMBER``), and the exit code of read errors."""
     path, name = Path(word), ""
     if "#" in word and not path.exists():
         before, _, name = word.rpartition("#")
@@ -159,7 +159,7 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
 
 
 def exit_code(found: Sequence[Comparison], fail_on: Severity) -> int:
-    """Return 1 if any NEW is worse or has new findings, else 3 if any could not be compared, else 0."""
+    """Return 1 if any NEW is worse or has new findings, else 3 if any NEW could not be compared, else 0."""
     return common.exit_code(
         findings=any(c.verdict == "worse" or (c.worst is not None and c.worst >= fail_on) for c in found),
         unjudged=any(c.verdict == "cannot tell" for c in found),

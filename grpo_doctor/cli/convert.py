@@ -32,7 +32,7 @@ def convert(
     target: Target = Path("-"),
     to: Annotated[str | None, typer.Option("--to", help="jsonl, csv or parquet; by default the suffix.")] = None,
     map_: common.Mapped = None,
-    run_: Annotated[int | None, typer.Option("--run", help="Number of the run if the file has several.")] = None,
+    run_: common.Picked = None,
     anonymize: Annotated[
         bool,
         typer.Option(
@@ -59,7 +59,10 @@ def convert(
         common.fail(f"{target}: write to a file that ends in .jsonl, .csv or .parquet, or name the format with --to")
     with common.plain_errors():
         settings = common.settings(config=config, map_=map_)
-        run = _chosen(read(source, settings.map), source, run_)
+        runs = read(source, settings.map)
+        if len(picked := common.picked(runs, run_)) != 1:
+            raise common.not_picked(run_, [run.source for run in runs])
+        run = picked[0]
         if not len(run):
             common.fail(f"{source}: {'; '.join(run.notes) or 'no training metric was found'}")
         if verbose:
@@ -74,13 +77,6 @@ def convert(
                 file.writelines(made)
             if kind == "jsonl":
                 _write_settings(run, target.with_name("config.json"))
-
-
-def _chosen(runs: list[Run], source: Path, number: int | None) -> Run:
-    if number is None and len(runs) > 1:
-        names = ", ".join(f"{i} {run.source}" for i, run in enumerate(runs, 1))
-        common.fail(f"{source}: contains {len(runs)} runs; choose one with --run: {names}")
-    return common.numbered(runs, source, number or 1)
 
 
 def _explain(run: Run) -> None:
@@ -113,7 +109,7 @@ def _write_settings(run: Run, path: Path) -> None:
 
 
 def _flat(run: Run) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return columns of plain numbers; lists and mappings become JSON text."""
+    """Return columns of plain values: lists and mappings become JSON text."""
     table = []
     for values in run.rows():
         table.append({k: v if isinstance(v, int | float) else redact(json.dumps(v)) for k, v in values.items()})

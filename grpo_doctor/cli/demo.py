@@ -17,7 +17,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Path of the HTML report.")] = Path("grpo-doctor-demo.html"),
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the report in the browser.")] = True,
 ) -> None:
-    """Diagnoses a bundled run whose responses break after every update, and opens the report.
+    """Diagnoses a bundled run whose responses become invalid after every update, and opens the report.
 
     The run comes from this project's training engine. The exit code is always 0.
     """

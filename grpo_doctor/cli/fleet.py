@@ -1,4 +1,4 @@
-"""``grpo-doctor fleet``: diagnoses hundreds of runs and finds the settings that separate failing ones."""
+"""``grpo-doctor fleet``: diagnoses hundreds of runs and finds the settings that separate failing runs."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def fleet(
 ) -> None:
     """Judges every run of a sweep: one line per run, worst first, grouped by cause, with the settings of failing runs.
 
-    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 an input
-    could not be judged, 4 internal error of grpo-doctor. With --sql: 0 if the query succeeded.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 input not judged, 4
+    internal error. With --sql: 0 if the query succeeded.
     """
     from ..fleet import page
     from ..fleet.overview import overview
@@ -115,7 +115,7 @@ def _store(db: Path | None, places: list[str] | None) -> Store:
 
     if not places and (db is None or not db.exists()):
         raise ConfigError("pass run folders, or the --db file of an earlier call")
-    atexit.unregister(gc.freeze)  # DuckDB prints a list of its objects if they are not collected at exit
+    atexit.unregister(gc.freeze)  # DuckDB prints a list of objects that are not collected at exit
     return Store(db)
 
 
@@ -134,7 +134,7 @@ def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str 
 
 
 def _without_run(places: list[str], whole: Gathered) -> bool:
-    """Report places that contain no run; return whether there are any."""
+    """Report places that contain no run; return whether any place contains none."""
     told = [a.source for a in whole.answers if a.fate in ("read", "second view", "unreadable", "failed")]
     empty = [place for place in places if not any(_lies_in(source, place) for source in told)]
     for place in empty:
@@ -148,7 +148,7 @@ def _lies_in(source: str, place: str) -> bool:
 
 
 def _judged(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Iterator[Judged]:
-    """Yield the result of every unit: from the database if its files are unchanged, else read it now."""
+    """Yield the result of every unit, from the database if its files are unchanged, or else by reading the unit now."""
     from rich.console import Console
     from rich.progress import track
 

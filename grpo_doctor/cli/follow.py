@@ -1,4 +1,4 @@
-"""Readers for ``watch``: follows a growing log in a copy, or reads a folder or store in place."""
+"""Readers for ``watch``, which follow a growing log in a copy, or read a folder or store in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO
 from ..readers.walk import FileState, state_of
 
 HEAD = 2
-"""Number of first lines by which a rewritten log is distinguished from a rotated one."""
+"""Number of first lines by which a rewritten log is distinguished from a rotated log."""
 
 WHOLE = {".json", ".ipynb"}
 """Suffixes of documents that are rewritten as a whole."""
@@ -20,9 +20,9 @@ WHOLE = {".json", ".ipynb"}
 class Follower:
     """Copies complete lines of a growing file to a separate folder; handles rotation, truncation and rewriting.
 
-    A rotated file is read to its end before the new one. A file that starts again with the same first lines was
-    rewritten: its lines replace the copied ones. A file that is truncated and then exceeds its old length between two
-    polls cannot be distinguished from one that grew.
+    A rotated file is read to its end before the new file. A file that starts again with the same first lines was
+    rewritten: the new lines replace the copied lines. A file that is truncated and then exceeds its old length between
+    two polls cannot be distinguished from a file that grew.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
@@ -32,14 +32,14 @@ class Follower:
         self._start = 0
         """Offset in the copy where the current file begins."""
         self._held: bytes | None = None
-        """Buffer for a file that starts again, until its first lines show whether it was rewritten."""
+        """Buffer for a file that starts again, until the first lines show whether the file was rewritten."""
 
     def poll(self) -> bool:
-        """Copy new lines; return whether there were any."""
+        """Copy new lines; return whether any were copied."""
         new = self._read()
         try:
             now = os.stat(self.path)
-        except FileNotFoundError:  # the file is not written yet, or is between the two steps of a rotation
+        except FileNotFoundError:  # not yet written, or between the two steps of a rotation
             return self._take(new)
         if not stat.S_ISREG(now.st_mode):  # replaced by a folder or a pipe
             return self._take(new)
@@ -59,7 +59,7 @@ class Follower:
         return self._take(self._read()) or changed
 
     def close(self) -> None:
-        """Copy the rest, including an incomplete last line, and close the file."""
+        """Copy the remaining lines, including an incomplete last line, and close the file."""
         rest = self._read()
         if self._held is not None and (self._held + rest)[-1:] not in (b"", b"\n"):
             rest += b"\n"
@@ -71,7 +71,8 @@ class Follower:
         return b"" if self._file is None else self._file.read()
 
     def _take(self, new: bytes, *, ends: bool = False) -> bool:
-        """Append complete lines to the copy; return whether there were any. ``ends`` also completes the last line."""
+        """Append complete lines to the copy; return whether any were appended. ``ends`` also completes the last
+        line."""
         if self._held is not None:
             self._held += new
             if not self._decided():
@@ -87,7 +88,8 @@ class Follower:
         return bool(newline)
 
     def _decided(self) -> bool:
-        """Decide from the first lines of a restarted file whether it was rewritten; return whether they suffice."""
+        """Decide from the first lines of a restarted file whether it was rewritten; return whether the lines
+        suffice."""
         assert self._held is not None
         if not self.copy.exists():
             return True
@@ -114,7 +116,7 @@ class InPlace:
         self._seen: dict[str, FileState] = {}
 
     def poll(self) -> bool:
-        """Return whether anything has changed."""
+        """Return whether a file has changed."""
         now = {str(file): state for file in self._files() if (state := state_of(file)) is not None}
         changed, self._seen = now != self._seen, now
         return changed
@@ -130,7 +132,7 @@ class InPlace:
 
 
 def follow(path: Path, folder: Path) -> Follower | InPlace:
-    """Return the reader for a path: follow text files, read everything else as a whole."""
+    """Return the reader for a path: follow text files, and read all other inputs as a whole."""
     if path.is_dir() or path.suffix in WHOLE:
         return InPlace(path)
     try:

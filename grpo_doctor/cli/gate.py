@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 FIRST_BASELINE, BASELINE = "grpo-doctor/baseline/1", "grpo-doctor/baseline/2"
 Key = tuple[str, str]
-"""Identifies a finding across runs: path relative to the working directory, and code."""
+"""The identity of a finding across runs: path relative to the working directory, and code."""
 
 
 class Judged(NamedTuple):
@@ -86,9 +86,8 @@ def gate(
 ) -> None:
     """Fails a build on findings at or above --fail-on. Prints one line per run and can write reports.
 
-    Exit codes: 0 all runs pass, 1 findings or a skipped required check, 2 wrong usage or unreadable input, 3 an input
-    could not be judged, 4 internal error of grpo-doctor. If $GITHUB_STEP_SUMMARY is set, the gate writes a summary to
-    it.
+    Exit codes: 0 all runs pass, 1 findings or skipped required check, 2 wrong usage or unreadable input, 3 input not
+    judged, 4 internal error. If $GITHUB_STEP_SUMMARY is set, the gate writes a summary to it.
     """
     with common.plain_errors():
         required = _known_codes(require or [], settings)
@@ -132,7 +131,7 @@ def _exit_code(judged: list[Judged], outcome: Outcome, strict: bool) -> int:
 
 
 LEARNING = "LEARNING"
-"""The value of ``--require`` that demands evidence of learning or a solved task."""
+"""The value of ``--require`` that requires evidence of learning or a solved task."""
 
 
 def _known_codes(codes: list[str], settings: Config) -> list[str]:
@@ -227,7 +226,8 @@ def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> d
 
 
 def _read_baseline(path: Path) -> dict[str, Key]:
-    """Return the known findings by fingerprint; version 1 has no fingerprints, so they are computed from the paths."""
+    """Return the known findings by fingerprint. Version 1 has no fingerprints, so fingerprints are computed from the
+    paths."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
         if loaded["schema"] not in (BASELINE, FIRST_BASELINE):
@@ -293,7 +293,7 @@ def _lines(
 
 
 def _not_read(files: int, strict: bool) -> Iterable[str]:
-    """Report, on stderr, files that may be logs but were not read."""
+    """Report on stderr files that may be logs but were not read."""
     if files:
         yield f"note     {counted(files, 'possible log file')} not read (listed on stderr)" + (
             "" if strict else "; --strict makes this exit with 2"

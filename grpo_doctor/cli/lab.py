@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..lab.judge import Row
 
 RUNS, CORES = Path("runs/lab"), os.cpu_count() or 1
-GET = "git clone https://github.com/grpo-doctor/grpo-doctor && cd grpo-doctor && make lab"
-
 
 Faults: TypeAlias = Annotated[
     list[str] | None,
@@ -63,11 +61,11 @@ def lab(
     evidence: Evidence = None,
     logs: Logs = None,
 ) -> None:
-    """Trains every fault of the engine, with and without fixes (checkout only); `lab faults` lists the faults.
+    """Trains every fault of the engine, with and without fixes (editable install only); `lab faults` lists the faults.
 
-    Each run is a separate file, so an interrupted lab resumes where it stopped. One fault takes a few minutes; all
-    faults with all remedies on three seeds take about one core-hour. Runs of other models are stored in a subfolder
-    with the name of the model; a run of smollm2 takes at least one core-minute.
+    Each run is a separate file, so `lab` resumes after an interruption. One fault takes a few minutes; all faults with
+    all remedies on three seeds take about one core-hour. Runs of other models are stored in a subfolder with the name
+    of the model; a run of smollm2 takes at least one core-minute.
 
     Exit codes: 0 done, 1 a wrong cause was named with high confidence, 2 wrong usage.
     """
@@ -78,7 +76,7 @@ def lab(
             from ..lab import evidence as written
         except ImportError as error:
             if error.name == "grpo_doctor.lab":
-                raise ConfigError(f"the lab is part of the repository, not of the package: {GET}") from None
+                raise ConfigError("the lab is not in the wheel; in a checkout: pip install -e '.[train]'") from None
             raise ConfigError(f"lab: {lacking(error)}; {install('train')}") from None
 
         faulty_engine(fault or [])  # raises an error for unknown names
@@ -99,7 +97,7 @@ def lab(
 
 
 def _train(folder: Path, faults: Sequence[str], model: str, seeds: range, jobs: int, *, confirmed: bool) -> None:
-    """Train the faults untreated, and then those that harm a run with every treatment."""
+    """Train the faults untreated, and then harmful faults with every treatment."""
     from ..lab import arms, judge, train
 
     observed = [job for seed in seeds for job in arms.observed(faults, seed, model)]

@@ -42,7 +42,7 @@ class Pace:
         self.first, self.clock, self.began = first, clock, clock()
 
     def left(self, step: int, last: int | None) -> str:
-        """Return the remaining time and the steps per minute."""
+        """Return the remaining time and the steps per minute as text."""
         done, passed = step - self.first, self.clock() - self.began
         if not done or passed <= 0:
             return "no new step yet" if step else "starting"
@@ -146,7 +146,7 @@ class View:
         return Sight(name, self.current, self.last, pace, "", self.course)
 
     def finding(self, finding: Finding, action: Action) -> None:
-        """Print a finding that is new or has got worse."""
+        """Print a finding that is new or has become more severe."""
         did = "" if action == "warn" else f" [{action}]"
         what = one_line(f"{finding.code} {finding.message}{did}")
         typer.echo(f"step {finding.detected_step}  {finding.severity}  {what}")

@@ -38,7 +38,7 @@ Channel = Callable[[Mapping[str, str]], str | None]
 def channel(word: str) -> Channel:
     """Return the channel for ``desktop``, ``trackio``, ``wandb:ENTITY/PROJECT/RUN``, a URL or a command.
 
-    Raises `ConfigError` if it cannot be used.
+    Raises `ConfigError` if the channel cannot be used.
     """
     if word in ("desktop", "trackio"):
         return {"desktop": _desktop, "trackio": _trackio}[word]()
@@ -73,7 +73,7 @@ def _trackio() -> Channel:
         raise ConfigError("--notify trackio: needs trackio: pip install trackio") from None
 
     def send(told: Mapping[str, str]) -> str | None:
-        path, _, name = told["log"].partition(" (")  # "FILE (run)" if the store has several runs
+        path, _, name = told["log"].partition(" (")  # "FILE (run)" in a store with several runs
         store, room = Path(path).absolute(), Path(trackio.TRACKIO_DIR).absolute()
         if store.parent != room:
             return f"trackio: {path} is not in the trackio folder {room}; set TRACKIO_DIR"
@@ -96,8 +96,8 @@ def _trackio() -> Channel:
 
 
 def _wandb(word: str) -> Channel:
-    """Send alerts of a W&B run directly to the server. The wandb library sends alerts only from the process that has
-    the run open. A second process that resumed the run would overwrite the run's summary."""
+    """Send alerts of a W&B run directly to the server. The wandb library sends alerts only from the process that opened
+    the run. A second process that resumed the run would overwrite the run's summary."""
     from urllib.parse import urlsplit
 
     parts = word.removeprefix("wandb:").split("/")
@@ -148,7 +148,7 @@ def _hook(url: str, told: Mapping[str, str]) -> str | None:
 
 
 def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> tuple[bytes, str | None]:
-    """Post JSON; return the start of the answer, and an error message or None."""
+    """Post JSON; return the first part of the answer, and an error message or None."""
     from http.client import HTTPException
     from urllib.request import Request, build_opener
 

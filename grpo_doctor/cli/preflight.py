@@ -62,8 +62,8 @@ def preflight(
 ) -> None:
     """Checks training configurations of any framework before a run: settings, batch arithmetic and memory.
 
-    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 no reinforcement
-    learning settings found in a file.
+    Exit codes: 0 no finding at or above --fail-on, 1 findings, 2 wrong usage or unreadable input, 3 a file without
+    reinforcement learning settings.
     """
     from ..diagnosis.catalogue import PREFLIGHT
 
@@ -98,8 +98,8 @@ def preflight(
 
 
 def _expanded(files: list[Path]) -> dict[Path, Path | None]:
-    """Expand folders to the files in them that may be configurations, each with its folder; skip installed packages and
-    caches."""
+    """Expand folders to the contained files that may be configurations, each with its folder. Skip installed packages
+    and caches."""
     from ..preflight.reading import SUFFIXES, files_below
 
     found: dict[Path, Path | None] = {}

@@ -1,4 +1,4 @@
-"""``grpo-doctor probe``: tests a trainer's own code with crafted inputs; ``--init`` writes the adapter for it."""
+"""``grpo-doctor probe``: tests a trainer's own code with crafted inputs; ``--init`` writes an adapter file."""
 
 from __future__ import annotations
 
@@ -74,11 +74,11 @@ def probe(
     This EXECUTES the adapter file and its imports: probe only code that you trust. Nothing is trained. Weights,
     optimizer and random state are restored.
 
-    With --canary, the whole loop trains for 24 steps on a reward for one token, and for another 24 steps on the same
-    rewards in shuffled order. Everything is restored afterwards. The exit code is 1 if the token's share does not rise.
+    With --canary, the whole loop trains for 24 steps on a reward for one token, then for 24 steps on the same rewards
+    in shuffled order. Everything is restored afterwards. The exit code is 1 if the token's share does not rise.
 
-    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or an unusable adapter, 3 nothing could
-    be judged, or your code raised an exception and nothing else was found.
+    Exit codes: 0 nothing at or above --fail-on, 1 findings, 2 wrong usage or an unusable adapter, 3 nothing judged.
+    Exit code 3 also means that your code raised an exception and nothing else was found.
     """
     if init:
         new_adapter(adapter)
@@ -113,7 +113,7 @@ def _probed(path: Path, trl: str | None, device: str | None, time_limit: float, 
     except ModuleNotFoundError as error:
         raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
     catalogue, thresholds = common.chosen(settings), settings.thresholds
-    with _refused(), redirect_stdout(sys.stderr):  # keep the trainer's output out of the report
+    with _refused(), redirect_stdout(sys.stderr):  # keeps the trainer's output out of the report
         subject = _load(path, trl, device, time_limit)
         diagnosis = run_probes(
             subject, catalogue=catalogue, thresholds=thresholds, time_limit=time_limit, device=device
@@ -211,7 +211,7 @@ def new_adapter(
     path: Annotated[Path, typer.Argument(help="File to write.")] = Path("adapter.py"),
     force: common.Force = False,
 ) -> None:
-    """Writes an adapter template: delete what you do not need and connect the rest to your trainer."""
+    """Writes an adapter template. Delete the functions that you do not need, and connect the others to your trainer."""
     template = Path(__file__).parent.parent / "probes" / "template.py"
     text = template.read_text(encoding="utf-8")
     with common.plain_errors():

@@ -1,4 +1,4 @@
-"""Follows HTTP redirects, and drops the API key when they lead to another host."""
+"""Follows HTTP redirects, and drops the API key if a redirect leads to another host."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ def run(
 ) -> None:
     """Trains with GRPO and checks every step: warns, skips an update, stops or rolls back.
 
-    Writes records.jsonl, samples.jsonl, config.json and the reports to the run folder. Without arguments it trains the
+    Writes records.jsonl, samples.jsonl, config.json and the reports to the run folder. Without arguments, trains the
     embedded model on the embedded task, without a download or a GPU.
 
     Ctrl-C stops after the current step and writes a checkpoint and the reports; the exit code reflects the findings so
@@ -137,7 +137,7 @@ def _train_with_trl(given: dict[str, Any], ours: Any, on: str, out: Path | None,
 
 
 def faults() -> None:
-    """Lists the faults for `run --inject`, with the check or probe that should detect each."""
+    """Lists the faults for `run --inject`, with the check or probe that should detect each fault."""
     with common.plain_errors():
         _needs_torch()
         from rich.console import Console

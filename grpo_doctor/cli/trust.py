@@ -16,8 +16,8 @@ def trust(
 ) -> None:
     """Trusts a folder of your own checks: commands that load it execute its Python files.
 
-    Review the files first. Their path and content are stored in your user configuration; after any change you must
-    trust the folder again.
+    Review the files first. The path and a hash of the content are stored in your user configuration. After any change,
+    you must trust the folder again.
     """
     from ..diagnosis.trust import digest, read, store
 

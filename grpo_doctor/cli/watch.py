@@ -38,7 +38,7 @@ class Stop(NamedTuple):
 
 
 GRACE = 10.0
-"""Seconds that a process has after SIGTERM before it is reported as still running."""
+"""Seconds after SIGTERM before a process is reported as still running."""
 REFRESH = 5
 """Seconds between reloads of a page while its run continues."""
 KILLED = 5.0
@@ -60,7 +60,7 @@ class Watcher:
         self.config, self.stops, self.channels = config, stops, channels or []
         self.kill_after = kill_after
         self.signalled: list[Stop] = []
-        """Stops whose process got SIGTERM and was still running at the last poll."""
+        """Stop actions whose process got SIGTERM and was still running at the last poll."""
         self.catalogue = common.chosen(config)
         self.diagnoses: list[Diagnosis] = []
         self.unreadable = self.broken = 0
@@ -83,7 +83,7 @@ class Watcher:
         return True
 
     def examine(self) -> None:
-        """Diagnose everything read so far."""
+        """Diagnose all data read so far."""
         from ..readers import ReadError, survey
 
         if self.reader.copy != self.path:
@@ -166,7 +166,7 @@ class Watcher:
                 common.note(f"--notify {failed}")
 
     def _stop(self, stop: Stop, finding: Finding) -> None:
-        """Stop the process; if it keeps running, keep watching."""
+        """Stop the process; if it is still running, continue watching."""
         import psutil
 
         pid, grace = stop.process.pid, GRACE if self.kill_after is None else self.kill_after
@@ -179,7 +179,7 @@ class Watcher:
                 done = f"killed process {pid} because of {finding.code}: it was still running {grace:g} s after SIGTERM"
                 grace = KILLED
                 ends(stop.process, grace)
-        except psutil.NoSuchProcess:  # or the id now belongs to another process
+        except psutil.NoSuchProcess:  # or its id belongs to another process now
             self.signalled.remove(stop)
             self.stopped = True
             common.note(f"process {pid} had already ended")
@@ -245,7 +245,7 @@ class Heartbeat:
         self.changed = clock()
 
     def tick(self, new: bool) -> None:
-        """Print the state of the runs, and how long there has been no new data."""
+        """Print the state of the runs, and the time since the last new data."""
         now = self.clock()
         if new:
             self.changed = now
@@ -306,9 +306,10 @@ def watch(
     """Follows a run's log, reports each finding when it appears or gets worse, and prints a final report.
 
     On a terminal, a live screen shows the verdict, the metrics and the progress; elsewhere, one line is printed per
-    minute. `--report html=live.html` updates a page that reloads itself. A log may be rotated, truncated or rewritten.
-    A --notify command receives GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP, _MESSAGE and _LOG as environment
-    variables; a URL receives them as JSON. Stop with Ctrl-C. The exit codes are those of analyze.
+    minute. `--report html=live.html` updates a page that reloads itself. The log may be rotated, truncated or
+    rewritten. A --notify command receives GRPO_DOCTOR_CODE, _NAME, _SEVERITY, _ONSET_STEP, _MESSAGE and _LOG as
+    environment variables; a URL receives the same values as JSON. Stop with Ctrl-C. The exit codes are those of
+    analyze.
     """
     with common.plain_errors(), tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
         stops, channels = [_stop_of(word) for word in on or []], [channel(word) for word in notify or []]
@@ -352,8 +353,8 @@ def _shown(watcher: Watcher, heartbeat: float) -> Iterator[Callable[[bool], None
 def _kept_current(
     watcher: Watcher, tick: Callable[[bool], None], reports: list[str], options: Options, path: Path
 ) -> Callable[[bool], None]:
-    """Yield that function, extended to update the files of --report after each poll; a page reloads itself until the
-    end."""
+    """Yield the function of `_shown`, extended to update the files of --report after each poll. A page reloads itself
+    until `watch` ends."""
     live = structs.replace(options, refresh=REFRESH)
 
     def kept(new: bool) -> None:
@@ -365,7 +366,7 @@ def _kept_current(
 
 
 def _loop(watcher: Watcher, tick: Callable[[bool], None], interval: float, idle: float | None) -> None:
-    """Poll until a process was stopped, ``idle`` seconds passed without new data, or the user interrupts."""
+    """Poll until a process was stopped, ``idle`` seconds passed without new data, or the user interrupted."""
     last = time.monotonic()
     try:
         while not watcher.stopped:

@@ -1,5 +1,5 @@
-"""Compares two settings: where they diverge, how much they differ, which findings disappeared, and which remedies
-worked."""
+"""Compares runs of two settings: where the runs diverge, how much they differ, which findings disappeared, and which
+remedies worked."""
 
 from .align import Aligned, By
 from .arms import Arm, arms_of

@@ -1,5 +1,5 @@
-"""Aligns two arms on one axis, at the steps or token counts ("places") that all of their runs share, and returns the
-series of a metric at these places."""
+"""Aligns two arms on one axis, at the steps or token counts ("places") that all runs share. Returns the series of a
+metric at the shared places."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from ..run import Run
 
 By = Literal["step", "tokens"]
 LARGEST = 1e100
-"""Numbers at or above this value count as infinite, because their squares would overflow."""
+"""Absolute value at or above which a number counts as infinite, because its square would overflow."""
 
 
 class Aligned(NamedTuple):
-    """A metric of two arms at shared places; ``base`` and ``new`` have one row per run, [runs, places]."""
+    """A metric of two arms at shared places. ``base`` and ``new`` have one row per run, [runs, places]."""
 
     x: np.ndarray
     base: np.ndarray
     new: np.ndarray
 
     def difference(self) -> np.ndarray:
-        """Return new minus base at each place, as means over the seeds."""
+        """Return the mean of ``new`` over its seeds minus the mean of ``base``, at each place."""
         return np.asarray(self.new.mean(axis=0) - self.base.mean(axis=0))
 
     def equal(self) -> np.ndarray:
-        """Return the places at which every run of both arms has the same number."""
+        """Return a mask of the places at which every run of both arms has the same number."""
         first = self.base[0]
         return np.asarray((self.base == first).all(axis=0) & (self.new == first).all(axis=0))
 
 
 def timeline(run: Run) -> np.ndarray:
-    """Return the valid rows: rows that a resumed log repeats replace earlier ones."""
+    """Return the valid rows. If a resumed run repeats steps, the later rows replace the earlier rows."""
     if not len(run):
         return np.empty(0, int)
     least_after = np.minimum.accumulate(run.steps[::-1])[::-1]
@@ -41,7 +41,7 @@ def timeline(run: Run) -> np.ndarray:
 
 
 def places(run: Run, by: By) -> np.ndarray | None:
-    """Return the place of each row of the timeline: its step, or the tokens processed so far; None if unknown."""
+    """Return the place of each row: its step, or the number of tokens processed so far; None if unknown."""
     if by == "step":
         return run.steps.astype(float)
     tokens = run.columns.get("tokens_seen")
@@ -49,10 +49,10 @@ def places(run: Run, by: By) -> np.ndarray | None:
 
 
 def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step") -> Aligned | None:
-    """Return the metric at the places of the run with the fewest places; None if a run lacks the metric or they share
-    no place.
+    """Return the metric at the places of the run with the fewest places. Return None if a run lacks the metric, or the
+    runs share no place.
 
-    A run with more places contributes the mean since the previous place, as a trainer that logs every tenth step does.
+    A run with more places contributes the mean since the previous place, like a trainer that logs means over ten steps.
     """
     series = [_series(run, metric, by) for run in (*base, *new)]
     known = [s for s in series if s is not None]
@@ -70,7 +70,7 @@ def align(base: Sequence[Run], new: Sequence[Run], metric: str, by: By = "step")
 
 
 def _series(run: Run, metric: str, by: By) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return places and values of a metric where it is a number, in ascending order."""
+    """Return the places at which a metric is a number, in ascending order, and its values."""
     column, place = run.column(metric), places(run, by)
     if column is None or place is None or column.dtype == object:
         return None
@@ -81,7 +81,7 @@ def _series(run: Run, metric: str, by: By) -> tuple[np.ndarray, np.ndarray] | No
 
 
 def _on(grid: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the mean of y over the places since the previous one, for each place; NaN if there are none."""
+    """Return, for each place of ``grid``, the mean of ``y`` since the previous place; NaN if there is no value."""
     before = grid[0] - (float(np.median(np.diff(grid))) if len(grid) > 1 else 1.0)
     begin = np.searchsorted(x, np.concatenate(([before], grid[:-1])), side="right")
     end = np.searchsorted(x, grid, side="right")

@@ -1,4 +1,4 @@
-"""The sides of a comparison: runs with the same settings except for the seed, and the settings that they declare."""
+"""The sides of a comparison: runs with the same settings except for the seed, and the declared settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..readers.settings import declared
 from ..run import BROADCAST, Run
 
 SEEDS = frozenset("seed data_seed random_seed".split())
-"""Settings in which the runs of one arm may differ."""
+"""Settings that may differ between the runs of one arm."""
 NAMES = re.compile(
     r"(?i)(^|[._])(run_?(name|id)|exp(eriment)?_?name|name|output_dir|logging_dir|log_?dir|default_local_dir|out|"
     r"timestamp|started|hostname|report_to|project(_name)?|tags|notes|config(_path)?|rows)$"
@@ -24,15 +24,16 @@ QUIET = re.compile(
     r"(?i)(^|[._])((save|log|logging|eval|test|record|kl_grad_share)_\w+|max_steps|total_\w+|num_train_epochs|epochs|"
     r"device|gradient_checkpointing|num_workers|dataloader_\w+)$"
 )
-"""Settings that need not change any metric of a shared step: length, logging interval, and paths."""
+"""Settings that need not change any metric of a shared step, such as the run length, the logging interval, and
+paths."""
 
 EXACT = 1e9
-"""Numbers up to this value are compared with 9 digits; larger numbers, which are ids and counts, are compared
+"""Absolute value below which numbers are compared with 9 digits. Larger numbers are ids and counts, and are compared
 exactly."""
 
 
 class Change(msgspec.Struct, frozen=True):
-    """A setting that differs, with its value on each side; None if a side does not declare it."""
+    """A setting that differs, with its value on each side. A value is None if the side does not declare the setting."""
 
     name: str
     base: Any
@@ -40,13 +41,14 @@ class Change(msgspec.Struct, frozen=True):
 
     @property
     def acts(self) -> bool:
-        """Whether the setting should affect training: both sides declare it, and it does not concern length, logging or
-        paths."""
+        """Whether the setting should affect training. Both sides must declare the setting, and it must not concern
+        length, logging or paths."""
         return self.base is not None and self.new is not None and not QUIET.search(self.name)
 
 
 class Arm(msgspec.Struct, kw_only=True):
-    """Runs of one setting: their name, their diagnoses, and their settings without the seed."""
+    """Runs with the same settings except for the seed: their name, their diagnoses, and the settings. With several
+    runs, the settings exclude the seed."""
 
     name: str
     diagnoses: list[Diagnosis]
@@ -58,15 +60,15 @@ class Arm(msgspec.Struct, kw_only=True):
 
     @property
     def seeds(self) -> int:
-        """The number of runs with this setting."""
+        """The number of runs in the arm."""
         return len(self.diagnoses)
 
 
 def settings_of(run: Run) -> dict[str, Any]:
-    """Return the settings that a run declares or records as a constant, with one name per setting.
+    """Return the settings that a run declares, or records as a constant, with one name per setting.
 
-    If a setting has both the name that checks use and the trainer's name with the same value, the former is kept. A
-    learning rate that is recorded but not declared is represented by its largest value.
+    The name that checks use replaces the trainer's name, unless both are declared with different values. A learning
+    rate that is recorded but not declared is represented by its largest value.
     """
     known = {name: value for name, value in run.settings.items() if value is not None and not NAMES.search(name)}
     for name in list(known):
@@ -82,7 +84,7 @@ def settings_of(run: Run) -> dict[str, Any]:
 
 
 def arms_of(diagnoses: Sequence[Diagnosis]) -> list[Arm]:
-    """Group the given runs by their settings, in order."""
+    """Group runs by their settings, in order."""
     found: dict[str, Arm] = {}
     for diagnosis in diagnoses:
         settings = settings_of(diagnosis.run)
@@ -99,7 +101,7 @@ def arms_of(diagnoses: Sequence[Diagnosis]) -> list[Arm]:
 
 
 def changes(base: Mapping[str, Any], new: Mapping[str, Any]) -> list[Change]:
-    """Return the settings that differ, those that both sides declare first."""
+    """Return the settings that differ. Settings that both sides declare come first."""
     differing = [Change(name, base.get(name), new.get(name)) for name in {**base, **new}]
     differing = [c for c in differing if _rounded(c.base) != _rounded(c.new)]
     return sorted(differing, key=lambda c: (c.base is None or c.new is None, not c.acts, c.name))

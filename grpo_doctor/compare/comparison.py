@@ -1,4 +1,4 @@
-"""Compares two arms; the result is what comparison checks receive and every report shows."""
+"""Compares two arms. Comparison checks receive the comparison, and every report shows the comparison."""
 
 from __future__ import annotations
 
@@ -25,24 +25,25 @@ from .verdict import Fared, Verdict, fared, success_of, verdict_of
 from .weights import Moved, weights_apart
 
 CLOCKS = frozenset("wall_time epoch tokens_seen optimizer_step learning_rate update_skipped_reason".split()) | BROADCAST
-"""Fields that depend on the clock or a setting, so that their equality shows nothing about the policy."""
+"""Fields that depend on the clock or a setting, so that equal values show nothing about the policy."""
 FOLLOWED = ("advantage_std", "dead_share")
 """Series that are searched for a divergence, in addition to the compared series."""
 
 
 class Comparison(msgspec.Struct, kw_only=True):
-    """Two arms and their differences. ``by`` is the axis, ``x`` the ends of its shared part.
+    """Two arms and their differences. ``by`` is the axis; ``x`` is the first and the last shared place.
 
     Attributes:
         settings: the settings that differ.
         declared: whether the runs declare any settings.
-        differences: one per metric that both record.
-        partings: where they diverge, the earliest first.
-        unequal: the first place at which any metric differs, None if all are equal.
-        equal: fields that vary in the run but are equal at every shared place, to the number of places.
+        differences: one difference per compared metric that both arms record.
+        partings: the places at which metrics diverge, the earliest first.
+        unequal: the first place at which any metric differs; None if all metrics are equal.
+        equal: number of shared places, by field, for the fields that vary in the runs but are equal at every shared
+            place.
         fared: the outcome of every finding.
         findings: the findings of the comparison checks.
-        because: why nothing can be compared; empty if a comparison is possible.
+        because: why the arms cannot be compared; empty if a comparison is possible.
     """
 
     base: Arm
@@ -79,7 +80,7 @@ class Comparison(msgspec.Struct, kw_only=True):
 
     @property
     def changed(self) -> list[Change]:
-        """Return the settings that differ, without names, seeds, and settings of length or logging."""
+        """Return the settings that differ and should affect training, without seeds."""
         return [change for change in self.acting if change.name not in SEEDS]
 
     @property
@@ -93,18 +94,19 @@ class Comparison(msgspec.Struct, kw_only=True):
 
     @property
     def success(self) -> Difference | None:
-        """Return the success series that decides, if one differs beyond noise."""
+        """Return the first success series that differs beyond noise; None if there is no such series."""
         return success_of(self.differences)
 
     @property
     def worst(self) -> Severity | None:
-        """Return the highest severity of findings that only NEW has, and of the comparison checks."""
+        """Return the highest severity among the findings that appeared or worsened in NEW and the findings of the
+        comparison checks."""
         came = [f.level for f in self.fared if f.fate in ("appeared", "worsened")]
         return max((*came, *(f.level for f in self.findings)), default=None)
 
     @property
     def learns(self) -> bool:
-        """Return whether NEW shows learning or a solved task."""
+        """Return whether every run of NEW shows learning or a solved task."""
         return all(learns(d.success, d.run_type) for d in self.new.diagnoses)
 
 
@@ -136,7 +138,7 @@ def compare(
 
 
 def _shared(found: Comparison) -> dict[str, Aligned]:
-    """Return every metric that both arms record, except clocks and settings, aligned by step or tokens."""
+    """Return every metric that all runs record, except clocks and settings, aligned by step or tokens."""
     runs = (*found.base.runs, *found.new.runs)
     names = [n for n in NUMBER_FIELDS if n not in CLOCKS and all(n in run.columns for run in runs)]
     aligned = {name: found.aligned(name) for name in names}
@@ -144,7 +146,7 @@ def _shared(found: Comparison) -> dict[str, Aligned]:
 
 
 def _why_not(found: Comparison, series: Mapping[str, Aligned]) -> str:
-    """Return why nothing can be compared; empty if a comparison is possible."""
+    """Return why the arms cannot be compared; empty if a comparison is possible."""
     diagnoses = (*found.base.diagnoses, *found.new.diagnoses)
     for diagnosis in diagnoses:
         if not len(diagnosis.run) or diagnosis.run_type == "none":
@@ -182,7 +184,7 @@ def _measure(found: Comparison, series: Mapping[str, Aligned]) -> None:
 
 
 def _other_rewards(found: Comparison) -> bool:
-    """Return whether the reward has different components on each side, so its values cannot be compared."""
+    """Return whether the reward has different components on the two sides, so that its values cannot be compared."""
     sides = [
         {name for run in arm.runs for row in run.columns.get("reward_components", ()) if row for name in row}
         for arm in (found.base, found.new)
@@ -191,7 +193,7 @@ def _other_rewards(found: Comparison) -> bool:
 
 
 def _notes(found: Comparison, series: Mapping[str, Aligned]) -> list[str]:
-    """Return notes that readers need to interpret the numbers."""
+    """Return the notes that a reader needs to interpret the numbers."""
     notes = []
     for side, arm in (("BASE", found.base), ("NEW", found.new)):
         for run in arm.runs:
@@ -225,7 +227,7 @@ def _notes(found: Comparison, series: Mapping[str, Aligned]) -> list[str]:
 
 
 def _ask(found: Comparison, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]]) -> None:
-    """Run every comparison check, the most severe finding first."""
+    """Run every comparison check, and sort the findings, the most severe first."""
     for check in catalogue.checks.values():
         if check.across is None:
             continue

@@ -1,18 +1,20 @@
-"""Measures how much a metric differs between two arms, and the smallest detectable difference.
+"""Measures how much a metric differs between two arms, and computes the smallest detectable difference.
 
-**What is compared** is the end of the runs: the mean over the last half of the shared places, or since the runs
-diverged if that is later.
+**Compared values.** The means over the last half of the shared places are compared. If the runs diverged later, the
+means since the divergence are compared.
 
-**Noise along a run** is the residual of the paired difference after fitting steps, ramps and stretches
-(`series.changepoint`), with its autocorrelation (`series.noise_model`): a change of level is not noise. A difference
-must be explained better by such a shape than by autocorrelated noise, and its level must exceed the noise.
+**Noise along a run.** This noise is the residual of the paired difference after fitting steps, ramps and stretches
+(`series.changepoint`). A change of level therefore does not count as noise. The autocorrelation of the noise is
+estimated (`series.noise_model`). A step, ramp or stretch must explain a difference better than autocorrelated noise
+does, and the level of the difference must exceed the noise.
 
-**Noise between seeds.** A different seed gives a different curve, which a single run cannot show. With one run per
-side, the standard deviation between seeds is assumed to be `SEED` times the change of the metric in both runs. Measured
-seeds replace that assumption, as a variance moderated by a prior (Smyth, Stat. Appl. Genet. Mol. Biol. 2004) worth
-`PRIOR` degrees of freedom. A difference that exceeds the noise of both runs but may be due to seeds is inconclusive.
+**Noise between seeds.** Runs with different seeds have different curves, which a single run cannot show. With one run
+per side, the standard deviation between seeds is assumed: `SEED` times the change of the metric in the arm that changed
+less. With several runs per side, this assumption is combined with the measured variance, as a prior with `PRIOR`
+degrees of freedom (Smyth, Stat. Appl. Genet. Mol. Biol. 2004). A difference that exceeds the noise of both runs but may
+be due to seeds is inconclusive.
 
-**Many metrics.** The critical values hold for seven metrics at once; `benchmarks/compare.md` has the simulated error
+**Many metrics.** The critical values are for seven metrics at once. `benchmarks/compare.md` has the simulated error
 rates.
 """
 
@@ -38,31 +40,35 @@ METRICS: dict[str, tuple[str, int]] = {
     "kl": ("KL", 0),
     "response_length_mean": ("response length", 0),
 }
-"""The compared metrics: field, name, and whether a higher value is better, worse, or neither. Held-out scores come
-first and override the reward."""
+"""The compared metrics by field: name, and whether a higher value is better (1), worse (-1) or neither (0). Held-out
+scores come first and override the reward."""
 LOSSES: dict[str, tuple[str, int]] = {field: (name, -1) for field, name in reversed(TURNED.items())}
 """Additional metrics of a supervised or preference run."""
 LEAST = 8
 """Minimum number of shared places to estimate noise."""
 BINS = 128
-"""Maximum number of parts of the shared places, whose means are compared."""
+"""Maximum number of bins into which the shared places are divided. The means of the bins are compared."""
 DIFFERS, SEEDS_DIFFER = 4.2, 2.69
-"""Critical values for seven metrics together, two-sided 5%. The first is for a level, in standard errors of the noise
-along the runs, and accounts for the search for its place. The second is for the difference between seeds, in standard
-deviations."""
+"""Critical values for seven metrics together, two-sided 5%. `DIFFERS` is for a level, in standard errors of the noise
+along the runs, and accounts for the search for the place of the change. `SEEDS_DIFFER` is for the difference between
+seeds, in standard errors."""
 POWER = 1.9
-"""Standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. Of these, 0.84
-are for the noise of the level; the rest is needed because the shape must also be found (`benchmarks/compare.md`)."""
+"""Number of standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. The
+noise of the level accounts for 0.84 standard errors. The rest of `POWER` is needed because the shape must also be found
+(`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
-"""Share of the level or the scale up to which a detectable difference is the rounding of identical series."""
+"""Share of the level or the scale at or below which a detectable difference is due to the rounding of identical
+series."""
 COARSE = 0.5
-"""Share of the scale above which the detectable difference is too coarse to conclude that there is none."""
+"""Share of the scale at or above which the smallest detectable difference is too large to conclude that there is no
+difference."""
 SEED, PRIOR = 0.2, 4
-"""Deviation between seeds as a share of the metric's change, and its weight in degrees of freedom."""
+"""Assumed standard deviation between seeds as a share of the metric's change, and the weight of this assumption in
+degrees of freedom."""
 
 
 def metrics_of(run_type: RunType) -> dict[str, tuple[str, int]]:
-    """Return the compared metrics of such a run, by field."""
+    """Return the compared metrics of a run of this type, by field."""
     return METRICS if run_type == "rl" else LOSSES | METRICS
 
 
@@ -72,13 +78,14 @@ class Difference(msgspec.Struct, kw_only=True):
     Attributes:
         base, new: level of each arm.
         difference: new minus base.
-        low, high: ends of the simultaneous 95% interval; NaN if too few places are shared.
+        low, high: ends of the simultaneous 95% interval; NaN if the runs share too few places.
         along: half the width of the interval without the effect of seeds.
-        detectable: the smallest difference that is found in 80% of such pairs, at most ``scale``: 1 for scores between
-            0 and 1, else the range of the values.
+        detectable: the smallest difference that is found in 80% of such pairs, at most ``scale``.
+        scale: 1 for success scores between 0 and 1, otherwise the range of the values.
         places: number of averaged places.
-        since: the place from which the runs differ, NaN if they do not.
-        better: 1 if new is better beyond noise, -1 if it is worse, else 0; also 0 for metrics without a direction.
+        since: the place at which the difference begins; NaN if the runs do not differ.
+        better: 1 if ``new`` is better beyond noise, -1 if ``new`` is worse, otherwise 0. Metrics without a direction
+            always have 0.
     """
 
     metric: str
@@ -102,17 +109,17 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def differs(self) -> bool:
-        """Return whether these runs differ beyond their noise, regardless of seeds."""
+        """Return whether the difference exceeds the noise along the runs, regardless of the noise between seeds."""
         return not math.isnan(self.since)
 
     @property
     def beyond_noise(self) -> bool:
-        """Return whether the difference is beyond the noise of the runs and of seeds."""
+        """Return whether the difference exceeds both the noise along the runs and the noise between seeds."""
         return self.differs and (self.low > 0 or self.high < 0)
 
     @property
     def inconclusive(self) -> bool:
-        """Return whether neither a difference nor its absence is shown."""
+        """Return whether the runs show neither a difference nor its absence."""
         if not self.known or self.beyond_noise:
             return False
         return self.differs or self.detectable >= COARSE * self.scale > 0
@@ -146,7 +153,7 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def noisy(self) -> bool:
-        """Return whether the detectable difference is more than rounding: series without noise have none."""
+        """Return whether the detectable difference exceeds rounding, which it does not if the series have no noise."""
         return not self.detectable <= ROUNDING * max(abs(self.base), abs(self.new), self.scale)
 
     @property
@@ -156,15 +163,16 @@ class Difference(msgspec.Struct, kw_only=True):
 
 
 def departures_of(aligned: Aligned) -> tuple[Departures, np.ndarray]:
-    """Return the departures of the difference from 0 in bins, and the place at which each bin begins."""
+    """Return the departures of the binned difference from 0, and the index at which each bin begins."""
     d = aligned.difference()
     edges = np.linspace(0, len(d), min(len(d), BINS) + 1).astype(int)
     return departures(np.add.reduceat(d, edges[:-1]) / np.diff(edges), WINDOW), edges
 
 
 def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
-    """Return the bins around ``begin`` to ``end`` at which the fitted difference exceeds half of its mean over these
-    bins. A ramp is dated to its middle, and a span that a later term continues ends with that term."""
+    """Return the span around ``begin`` to ``end`` in which the fitted difference exceeds half of its mean from
+    ``begin`` to ``end``. A ramp is therefore dated to its middle, and a span that a later term continues ends with the
+    later term."""
     level = float(fitted[begin:end].mean())
     there = fitted * np.sign(level) > abs(level) / 2
     first = begin + int(there[begin:end].argmax())
@@ -174,15 +182,15 @@ def span_of(fitted: np.ndarray, begin: int, end: int) -> tuple[int, int]:
 
 
 def place_of(begin: int, edges: np.ndarray, d: np.ndarray) -> int:
-    """Return the place at which a departure in bins begins."""
+    """Return the index of the place at which a departure begins, more precisely than its bin."""
     if begin == 0 or edges[begin + 1] - edges[begin - 1] < 4:
         return int(edges[begin])
     return int(edges[begin - 1]) + split(d[edges[begin - 1] : edges[begin + 1]])
 
 
 def difference_of(metric: str, label: str, sign: int, aligned: Aligned) -> Difference:
-    """Return the difference of one metric; ``sign`` is 1 if a higher value is better, -1 if it is worse, 0 for
-    neither."""
+    """Return the difference of one metric. ``sign`` is 1 if a higher value is better, -1 if a higher value is worse,
+    and 0 for neither."""
     count = len(aligned.x)
     if count < LEAST:
         return _levels(metric, label, aligned, 0)
@@ -207,7 +215,7 @@ def difference_of(metric: str, label: str, sign: int, aligned: Aligned) -> Diffe
 
 
 def _levels(metric: str, label: str, aligned: Aligned, start: int) -> Difference:
-    """Return the levels of both arms from a place to the end."""
+    """Return the levels of both arms from the place with index ``start`` to the end."""
     base, new = (float(arm[:, start:].mean()) for arm in (aligned.base, aligned.new))
     return Difference(
         metric=metric, label=label, base=base, new=new, difference=new - base, places=len(aligned.x) - start
@@ -215,7 +223,7 @@ def _levels(metric: str, label: str, aligned: Aligned, start: int) -> Difference
 
 
 def scale_of(aligned: Aligned) -> float:
-    """Return the possible range of a success score: 1 if all values are between 0 and 1, else the range of the
+    """Return the possible range of a success score: 1 if all values are between 0 and 1, otherwise the range of the
     values."""
     values = np.concatenate((aligned.base.ravel(), aligned.new.ravel()))
     return 1.0 if values.min() >= 0 and UNIT < values.max() <= 1 else spread_of(aligned)
@@ -227,7 +235,7 @@ def spread_of(aligned: Aligned) -> float:
 
 
 def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:
-    """Return the error of the difference due to seeds: ``base`` and ``new`` contain the level of each run."""
+    """Return the standard error of the difference due to seeds. ``base`` and ``new`` contain the level of each run."""
     free = len(base) + len(new) - 2
     measured = float(((base - base.mean()) ** 2).sum() + ((new - new.mean()) ** 2).sum())
     guessed = SEED * moved(aligned)
@@ -236,10 +244,10 @@ def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:
 
 
 def moved(aligned: Aligned) -> float:
-    """Return the change of the metric in the arm that changed less: the range of its means over eighths of the places.
+    """Return the change of the metric in the arm that changed less: the range of the means over eighths of the places.
 
-    Seeds change how fast a run follows its curve. If one arm is flat and the other changes, the difference is not due
-    to seeds.
+    Seeds affect how fast a run follows its curve. If one arm is flat and the other arm changes, the difference is not
+    due to seeds.
     """
     eighths = np.array_split(np.arange(len(aligned.x)), min(8, len(aligned.x)))
     levels = [np.array([arm.mean(axis=0)[part].mean() for part in eighths]) for arm in (aligned.base, aligned.new)]

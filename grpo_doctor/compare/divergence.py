@@ -1,8 +1,9 @@
-"""Finds where two arms diverge: the first place and metric at which they differ beyond noise, to the end or
-temporarily.
+"""Finds where two arms diverge: for each metric, the first place at which the arms differ beyond noise, up to the end
+or temporarily.
 
-The shapes and the noise are those of `difference`. A span in which the difference departs from 0 counts if its mean
-exceeds the noise along the runs and the effect of seeds, which is a share of the metric's change on both sides so far.
+The shapes and the noise are computed as in `difference`. A span in which the difference departs from 0 counts if its
+mean exceeds the noise along the runs and the effect of seeds. The effect of seeds is a share of the metric's change so
+far, in the arm that changed less.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from .difference import DIFFERS, LEAST, SEED, SEEDS_DIFFER, departures_of, moved
 
 
 class Parting(msgspec.Struct, frozen=True, kw_only=True):
-    """The place from which a metric differs, the end of the difference (None: end of the run), and its level on each
-    side.
+    """The place at which a metric begins to differ, the end of the difference, and the metric's level on each side. The
+    end is None if the metric differs up to the end of the runs.
 
-    ``broken`` names the side on which the metric is no longer finite, if this is the difference.
+    ``broken`` names the side on which the metric is not finite, if that is the difference.
     """
 
     metric: str
@@ -35,7 +36,7 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partings(series: Mapping[str, Aligned]) -> list[Parting]:
-    """Return the metrics that diverge, the earliest first."""
+    """Return the divergence of each metric that diverges, the earliest first."""
     found = [p for metric, aligned in series.items() if (p := _of(metric, aligned)) is not None]
     return sorted(found, key=lambda p: p.at)
 
@@ -79,6 +80,6 @@ def _not_finite(run: Run) -> tuple[float, str] | None:
 
 
 def first_unequal(series: Mapping[str, Aligned]) -> float | None:
-    """Return the first place at which any metric differs; None if all are equal throughout."""
+    """Return the first place at which any metric differs; None if all metrics are equal throughout."""
     firsts = [float(aligned.x[int(apart.argmax())]) for aligned in series.values() if (apart := ~aligned.equal()).any()]
     return min(firsts, default=None)

@@ -1,4 +1,4 @@
-"""Lays out the charts of a comparison: both curves, their bands, and the shaded area between them."""
+"""Lays out the charts of a comparison: both curves, their bands, and the shaded area between the curves."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from .comparison import Comparison
 from .verdict import decided_by
 
 PLACES = 240
-"""Maximum number of drawn places per series, evenly spread over its smoothed curve."""
+"""Maximum number of places drawn per series, evenly spread over the smoothed curve."""
 
 
 class Side(NamedTuple):
-    """One arm: its curve, and the band of its seeds, or of its noise for a single run."""
+    """The curve and the band of one arm. The band shows the range of the seeds or, for a single run, the noise."""
 
     line: str
     band: str
 
 
 class Overlay(NamedTuple):
-    """One chart; paths are the ``d`` of SVG."""
+    """One chart. Paths are values of the SVG attribute ``d``."""
 
     metric: str
     label: str
@@ -51,8 +51,8 @@ class Overlay(NamedTuple):
 
 
 def overlays(found: Comparison) -> list[Overlay]:
-    """Return a chart for each compared metric, the deciding one first, and for the metric that diverges. Each chart
-    marks where the arms first diverge."""
+    """Return a chart for each compared metric, the deciding metric first, and for the first metric that diverges. Each
+    chart marks where the arms first diverge."""
     deciding = found.success or decided_by(found.differences)
     labels = {d.metric: d.label for d in sorted(found.differences, key=lambda d: d is not deciding)}
     first = found.parting
@@ -99,8 +99,8 @@ def _bands(long: bool, seeds: bool) -> str:
 
 
 def _levels(arm: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return mean, lower end and upper end of the band of an arm, [runs, places]. A long series is smoothed, and its
-    band shows the noise."""
+    """Return the mean, the lower end and the upper end of the band of an arm, [runs, places]. A long series is
+    smoothed. For a single run, the band shows the noise."""
     long = arm.shape[1] >= SMOOTHED
     if len(arm) > 1:
         each = np.array([smoothed(run) for run in arm]) if long else arm

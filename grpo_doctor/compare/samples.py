@@ -1,4 +1,4 @@
-"""Computes the share of identical responses of two runs, if both kept responses."""
+"""Computes the share of identical responses of two runs, if the logs of both contain responses."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ..run import Run
 
 
 class Alike(msgspec.Struct, frozen=True, kw_only=True):
-    """Responses to the same prompt at the same step: how many were compared, how many are identical, and the first step
-    with a difference."""
+    """Responses to the same prompt at the same step: number of compared responses, number of identical responses, and
+    the first step with a difference."""
 
     compared: int
     same: int
@@ -24,7 +24,7 @@ class Alike(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def alike(base: Sequence[Run], new: Sequence[Run]) -> Alike | None:
-    """Compare the first run of each side; None if they share no prompt at any step."""
+    """Compare the first run of each side. Return None if the runs share no prompt at any step."""
     kept = [_texts(runs[0]) for runs in (base, new)]
     compared = same = 0
     parted = None

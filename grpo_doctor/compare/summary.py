@@ -22,16 +22,16 @@ from .divergence import Parting
 from .verdict import Fared, decided_by, one_sided
 
 NEAR = 1e-4
-"""Relative change of a tensor below which it counts as almost unchanged."""
+"""Relative change below which a tensor counts as almost unchanged."""
 SHOWN = 20
-"""Maximum number of checkpoint tensors in a table; those that changed most are listed."""
+"""Maximum number of checkpoint tensors in a table. The tensors that changed most are listed."""
 
 
 def render(name: str, comparisons: Sequence[Comparison], options: Options) -> str:
     """Render comparisons in one format. Raises `UnknownFormatError`.
 
-    Formats for people show the comparison. Formats for machines, which contain only findings, get the runs of NEW with
-    the findings of the comparison checks; findings that BASE also has are accepted.
+    Formats for people show the comparison. Formats for machines, which contain only findings, show the runs of NEW with
+    the findings of the comparison checks. Findings that BASE also has are accepted.
     """
     if name not in report_names():
         raise UnknownFormatError(f"unknown report format {name!r}; there are {', '.join(report_names())}")
@@ -46,7 +46,7 @@ def render(name: str, comparisons: Sequence[Comparison], options: Options) -> st
 
 
 def shown(found: Comparison, *, samples: bool) -> Comparison:
-    """Return a copy with all texts cleaned."""
+    """Return a copy of a comparison with all texts cleaned for display."""
     names = [n for n in found.__struct_fields__ if n not in ("base", "new", "settings", "x")]
     texts = {name: cleaned(getattr(found, name)) for name in names}
     for side in ("base", "new"):
@@ -58,8 +58,8 @@ def shown(found: Comparison, *, samples: bool) -> Comparison:
 
 
 def judged(found: Comparison) -> tuple[list[Diagnosis], dict[tuple[str, str], str]]:
-    """Return the runs of NEW for the gate, with the findings of the comparison checks, and the findings that BASE also
-    has."""
+    """Return the diagnoses of NEW for the gate, with the findings of the comparison checks, and the findings to accept
+    because BASE also has them."""
     diagnoses = []
     excused: dict[tuple[str, str], str] = {}
     for diagnosis in found.new.diagnoses:
@@ -75,13 +75,13 @@ def judged(found: Comparison) -> tuple[list[Diagnosis], dict[tuple[str, str], st
 
 
 def _clean(change: Change) -> Change:
-    """Return a setting without secrets in its value or under its name."""
+    """Return a setting without secrets; the value is also removed if the name marks a secret."""
     ((name, values),) = cleaned({change.name: [change.base, change.new]}).items()
     return Change(name, *(values if isinstance(values, list) else (values, values)))
 
 
 def headline(found: Comparison) -> str:
-    """Return the first sentences: how NEW compares with BASE, by which numbers, and where they diverge."""
+    """Return the first sentences: how NEW compares with BASE, the numbers that show it, and where the two diverge."""
     if found.because:
         return f"Cannot compare, because {found.because}."
     grave = [f for f in found.findings if f.level >= Severity.ERROR and f.code != "CMP001"]
@@ -157,7 +157,7 @@ def names(found: Comparison) -> list[str]:
 
 
 def facts(found: Comparison) -> list[tuple[str, str]]:
-    """Return the header: both sides with their verdicts, and what they share."""
+    """Return the header: both sides with their verdicts, and the range of shared steps or tokens."""
     rows = []
     for side, arm in (("BASE", found.base), ("NEW", found.new)):
         runs = "" if arm.seeds == 1 else f", {counted(arm.seeds, 'run')}"
@@ -228,8 +228,8 @@ def _findings(found: Comparison) -> Table:
 
 
 def _remedies(found: Comparison) -> Table:
-    """Return one row for each remedy of BASE's findings; if a remedy belongs to several findings, their verdicts must
-    agree."""
+    """Return one row for each remedy of BASE's findings. If a remedy belongs to several findings with different
+    verdicts, its verdict is "partly"."""
     by_title: dict[str, list[Fared]] = {}
     for fared in found.fared:
         for title in fared.remedies:

@@ -1,4 +1,5 @@
-"""Judges the outcome of each finding of BASE, whether its remedy is confirmed, and whether NEW is better or worse."""
+"""Judges the outcome of each finding, whether the remedies of BASE's findings are confirmed, and whether NEW is better
+or worse."""
 
 from __future__ import annotations
 
@@ -19,10 +20,10 @@ Verdict = Literal["better", "worse", "mixed", "no difference", "inconclusive", "
 
 
 class Fared(msgspec.Struct, kw_only=True):
-    """One finding of either side: its outcome, and the judgement on its remedies.
+    """One finding of either side, with its outcome and the judgement of its remedies.
 
-    ``severity`` is the higher of both sides. ``judgement`` is None for new findings, and for symptoms of another
-    finding of BASE, because their remedies were not applied. ``remedies`` are titles.
+    ``severity`` is the higher severity of the two sides. ``judgement`` is None for new findings, and for symptoms of
+    another finding of BASE, because the remedies of a symptom are not applied. ``remedies`` contains titles.
     """
 
     code: str
@@ -37,7 +38,7 @@ class Fared(msgspec.Struct, kw_only=True):
 
     @property
     def status(self) -> str:
-        """Return the outcome in the words of the reports; JSON uses separate words."""
+        """Return the outcome in the words of the reports. JSON uses the words of `Fate`."""
         return _STATUS.get(self.fate, self.fate)
 
     @property
@@ -62,7 +63,7 @@ def fared(base: Arm, new: Arm, differences: Sequence[Difference]) -> list[Fared]
 
 
 def _worst(diagnoses: Sequence[Diagnosis]) -> dict[str, Finding]:
-    """Return by code the most severe active finding among several seeds, at warning or above."""
+    """Return the most severe active finding of each code at warning or above, over all seeds."""
     worst: dict[str, Finding] = {}
     for finding in (f for d in diagnoses for f in d.findings):
         known = worst.get(finding.code)
@@ -106,13 +107,13 @@ def _explained(code: str, base: Arm) -> str:
 
 
 def _past(code: str, arm: Arm) -> Finding | None:
-    """Return the most severe finding of this code that a side had only temporarily."""
+    """Return the most severe finding of this code at warning or above that a side has or had."""
     had = [f for d in arm.diagnoses for f in d.findings if f.code == code and f.level >= Severity.WARNING]
     return max(had, key=lambda f: f.level, default=None)
 
 
 def _remark(code: str, arm: Arm) -> str:
-    """Return the remark of this code on a side, if it is below a warning; empty if its check is silent."""
+    """Return the message of a side's finding of this code that is not cleared; empty if the check is silent."""
     return next((f.message for d in arm.diagnoses for f in d.findings if f.code == code and not f.cleared), "")
 
 
@@ -126,7 +127,7 @@ def share(code: str, arm: Arm) -> float:
 
 
 def _blind(code: str, arm: Arm, side: str) -> str:
-    """Return why a check could not run on a side; empty if it ran on every run."""
+    """Return why a check could not run on a side; empty if the check ran on every run."""
     for diagnosis in arm.diagnoses:
         for skipped in diagnosis.coverage.skipped:
             if skipped["code"] == code:
@@ -135,7 +136,7 @@ def _blind(code: str, arm: Arm, side: str) -> str:
 
 
 def _too_early(shown: Finding, arm: Arm, side: str, other: str) -> str:
-    """Return a sentence if a side ends before the step at which the other showed the finding."""
+    """Return a sentence if a side ends before the step at which the other side showed the finding."""
     ends = min((d.last_step for d in arm.diagnoses if d.last_step is not None), default=None)
     if ends is None or ends >= shown.detected_step:
         return ""
@@ -143,7 +144,7 @@ def _too_early(shown: Finding, arm: Arm, side: str, other: str) -> str:
 
 
 def _left_behind(code: str, base: Arm, told: Sequence[Fared]) -> list[str]:
-    """Return the symptoms of the finding on BASE that NEW still has."""
+    """Return the codes of BASE's findings that this finding explained and that NEW still has."""
     explained = {f.code for d in base.diagnoses for f in d.findings if code in f.explained_by}
     return [f.code for f in told if f.code in explained and f.fate in ("stayed", "worsened")]
 
@@ -173,17 +174,18 @@ def _judged(found: Fared, success: Difference | None, left: Sequence[str]) -> tu
 
 
 def success_of(differences: Sequence[Difference]) -> Difference | None:
-    """Return the success series that decides: the first that differs beyond noise; held-out scores come first."""
+    """Return the success series that decides: the first series that differs beyond noise. Held-out scores come
+    first."""
     return next((d for d in differences if d.better), None)
 
 
 def decided_by(differences: Sequence[Difference]) -> Difference | None:
-    """Return the compared series if no success series differs: the first with known noise."""
+    """Return the series to report if no success series differs: the first series with known noise."""
     return next((d for d in differences if d.known), None)
 
 
 def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verdict:
-    """Return whether NEW is better or worse, by success and by findings at error or above that appeared or
+    """Return whether NEW is better or worse, judged by success and by findings at error or above that appeared or
     disappeared."""
     success = success_of(differences)
     grave = [f for f in told if f.level >= Severity.ERROR]
@@ -191,7 +193,7 @@ def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verd
     went = any(f.fate == "vanished" for f in grave)
     better = went or (success is not None and success.better > 0)
     worse = success is not None and success.better < 0
-    worse |= any(f.fate == "worsened" or not f.why for f in came)  # BASE could have shown it
+    worse |= any(f.fate == "worsened" or not f.why for f in came)  # BASE could have shown the finding
     if better and (worse or came):
         return "mixed"
     if worse or better:
@@ -203,5 +205,5 @@ def verdict_of(differences: Sequence[Difference], told: Sequence[Fared]) -> Verd
 
 
 def one_sided(told: Sequence[Fared]) -> list[Fared]:
-    """Return the findings at error or above of one side that the other side could not have shown."""
+    """Return the findings at error or above on one side that the other side could not have shown."""
     return [f for f in told if f.level >= Severity.ERROR and f.why and f.fate in ("appeared", "cannot tell")]

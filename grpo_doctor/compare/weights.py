@@ -1,7 +1,9 @@
-"""Measures how far two safetensors checkpoints differ, tensor by tensor; adapters by the change that they add.
+"""Measures how much two safetensors checkpoints differ, tensor by tensor. Adapters are compared by the change that they
+add to the weights.
 
-The format follows its specification (https://huggingface.co/docs/safetensors): eight bytes with the length of a JSON
-header, the header, and raw little-endian numbers, which are memory-mapped. Nothing is executed.
+Files are read according to the specification (https://huggingface.co/docs/safetensors): eight bytes with the length of
+a JSON header, the header, and raw little-endian numbers. The numbers are memory-mapped, and no code in a file is
+executed.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import numpy as np
 
 _KINDS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2"}
 _HEADER = 100_000_000
-"""Maximum size of a header in bytes, as in the reference reader."""
+"""Maximum size of a header in bytes, as in the reference implementation."""
 _LORA = re.compile(r"^(.*)\.lora_(A|B)(\.[^.]+)?\.weight$")
 
 
@@ -26,7 +28,8 @@ class WeightsError(ValueError):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """The change of one tensor: the norm of the change divided by the norm of BASE, and the norm of BASE."""
+    """The change of one tensor: the norm of the change divided by the norm of the tensor in BASE, and the norm in
+    BASE."""
 
     name: str
     change: float
@@ -50,7 +53,7 @@ class _Stored(NamedTuple):
 
 
 def weights_apart(base: Path, new: Path) -> list[Moved]:
-    """Compare every floating-point tensor that both checkpoints (a file or a folder) contain, in the order of BASE.
+    """Compare every floating-point tensor that both checkpoints (files or folders) contain, in the order of BASE.
 
     The factors of a LoRA adapter are multiplied first, because many pairs of factors give the same change. Raises
     `WeightsError`.

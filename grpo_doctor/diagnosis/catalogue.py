@@ -1,8 +1,8 @@
 """Loads check files and report formats from ``checks/`` and ``reports/``, and users' own folders of checks.
 
 The folders contain no ``__init__.py``: as import packages named ``checks`` and ``reports``, they would shadow users'
-own modules. They are therefore mounted as ``grpo_doctor.checks`` and ``grpo_doctor.reports``, and ``sys.path`` is never
-changed.
+own modules. The folders are therefore mounted as ``grpo_doctor.checks`` and ``grpo_doctor.reports``, and ``sys.path``
+is never changed.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ PREFLIGHT = "preflight"
 FORMER = {"config": PREFLIGHT}
 """Former names of families."""
 _LOADING = RLock()
-"""Held while checks are loaded, because check files declare into one shared place."""
+"""Lock during the loading of checks, because check files add their declarations to one shared list."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 def _once(function: Callable[P, T]) -> Callable[P, T]:
-    """Cache a function that loads checks, thread-safe: the first caller loads and the others wait."""
+    """Cache a function that loads checks. The cache is thread-safe: the first caller loads, and the others wait."""
     cached = cache(function)
 
     @wraps(function)
@@ -50,13 +50,13 @@ def _once(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def home(name: str) -> Path:
-    """The folder of check files or reports: inside the package in a wheel, next to it in a checkout."""
+    """Return the folder of check files or reports: inside the package in a wheel, next to it in a checkout."""
     inside = _HERE / name
     return inside if inside.is_dir() else _HERE.parent / name
 
 
 def mount(package: str, folder: Path) -> None:
-    """Makes ``folder`` importable as ``package`` without an ``__init__.py`` and without changing ``sys.path``."""
+    """Make ``folder`` importable as ``package`` without an ``__init__.py`` and without changing ``sys.path``."""
     if package in sys.modules:
         return
     spec = ModuleSpec(package, None, is_package=True)
@@ -65,13 +65,13 @@ def mount(package: str, folder: Path) -> None:
 
 
 def python_files(folder: Path) -> list[Path]:
-    """The Python files in a folder and its subfolders, in a fixed order."""
+    """Return the Python files in a folder and its subfolders, in a fixed order."""
     return sorted(p for p in folder.rglob("*.py") if not p.name.startswith("_"))
 
 
 @cache
 def _load_check_file(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
-    """The checks of a file, with its probe; cached, because Python imports a file only once."""
+    """Return the checks of a file, with its probe; cached, because Python imports a file only once."""
     mount(package, folder)
     *families, stem = path.relative_to(folder).parts
     for family in families:
@@ -90,14 +90,14 @@ def _load_check_file(package: str, folder: Path, path: Path) -> tuple[Check, ...
 
 
 def _load_folder(package: str, folder: Path, family: str = "") -> list[Check]:
-    """The checks of a folder, or of one family in it."""
+    """Return the checks of a folder, or of one family in it."""
     files = python_files(folder / family)
     beside = set(map(probe_beside, files))
     return [c for path in files if str(path) not in beside for c in _load_check_file(package, folder, path)]
 
 
 def load_file(path: Path) -> Check:
-    """The check that a file declares. Raises `CheckError` if it declares none or several."""
+    """Return the check that a file declares. Raises `CheckError` if the file declares no check or several checks."""
     path = path.resolve()
     found = _load_check_file(f"grpo_doctor.user_{abs(hash(path.parent)):x}", path.parent, path)
     if len(found) != 1:
@@ -107,7 +107,7 @@ def load_file(path: Path) -> Check:
 
 
 def refuse_unknown_settings(checks: Iterable[Check]) -> None:
-    """Raises `CheckError` if a preflight rule asks for a setting that does not exist, because it would never fire."""
+    """Raise `CheckError` if a preflight rule uses a setting that does not exist, because the rule would never fire."""
     from ..readers.settings import known_settings, meanings
 
     rules = [check for check in checks if check.family == PREFLIGHT]
@@ -141,7 +141,7 @@ def _load_installed() -> tuple[Check, ...]:
 
 
 def _built_in(family: str = "") -> list[Check]:
-    """The checks of the package, or of one family, with their evidence counts."""
+    """Return the checks of the package, or of one family, with their evidence counts."""
     folder = home("checks")
     checks = _load_folder("grpo_doctor.checks", folder, family)
     seen = json.loads((folder / "seen.json").read_text(encoding="utf-8"))
@@ -153,9 +153,9 @@ def _built_in(family: str = "") -> list[Check]:
 class Catalogue:
     """All checks, by code.
 
-    ``preview``: whether checks that have never fired on real data count like the others. Without ``compiled`` the
+    ``preview``: whether checks that have never fired on real data count like other checks. Without ``compiled``, the
     checks are not traced, because tracing fails on a check with an ``if``. ``selected``: the words that selected the
-    checks; empty for all.
+    checks; empty if all are selected.
     """
 
     selected: tuple[str, ...] = ()
@@ -176,7 +176,7 @@ class Catalogue:
             self._refuse_cycle(check.code, (), proven)
         for check in self.checks.values():
             if check.predicate is not None and self.compiled and check.seen is None:
-                check.traced({})  # An error in a user's check is raised now; the tests trace those of the package.
+                check.traced({})  # An error in a user's check is raised now; the tests trace the checks of the package.
 
     def _refuse_cycle(self, code: str, path: tuple[str, ...], proven: set[str]) -> None:
         if code in path:
@@ -190,9 +190,9 @@ class Catalogue:
         proven.add(code)
 
     def refuse_unknown(self) -> None:
-        """Raises `CheckError` if a check refers to a code that no check has.
+        """Raise `CheckError` if a check refers to a code that no check has.
 
-        Valid only for the whole catalogue, not for a selection.
+        The method is valid only for the whole catalogue, not for a selection.
         """
         for check in self.checks.values():
             for code in (*check.explains, *check.premises):
@@ -200,9 +200,9 @@ class Catalogue:
                     raise CheckError(f"{check.file}: {check.code}: refers to {code}, but no check has this code")
 
     def refuse_unknown_remedies(self) -> None:
-        """Raises `CheckError` if a check recommends or withholds an unknown remedy.
+        """Raise `CheckError` if a check recommends or withholds an unknown remedy.
 
-        It reads every advice file, so it is used only for users' own checks and in tests.
+        The method reads every advice file, so it is used only for users' own checks and in tests.
         """
         known = shared_remedies().keys() | {r.id for check in self.checks.values() for r in check.remedies}
         for check in self.checks.values():
@@ -211,15 +211,15 @@ class Catalogue:
                     raise CheckError(f"{check.file}: {check.code}: withholds {remedy_id!r}, but no remedy has this id")
 
     def find(self, word: str) -> Check | None:
-        """The check with this code or name."""
+        """Return the check with this code or name."""
         return self.checks.get(word.upper()) or next((c for c in self.checks.values() if c.name == word.lower()), None)
 
     def matches(self, check: Check, words: Iterable[str]) -> bool:
-        """Whether any entry of ``words`` (a code, a code prefix, a name or a family) matches this check."""
+        """Return whether any entry of ``words`` (a code, a code prefix, a name or a family) matches this check."""
         return any(check.code.startswith(w.upper()) or w.lower() in (check.name, check.family) for w in words)
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
-        """The checks that match ``select`` (all if empty) without those that match ``ignore``."""
+        """Return the checks that match ``select`` (all if empty) without those that match ``ignore``."""
         chosen, unwanted = ([FORMER.get(word, word) for word in words] for words in (select, ignore))
         for word in (*chosen, *unwanted):
             if not any(self.matches(c, [word]) for c in self.checks.values()):
@@ -232,7 +232,7 @@ class Catalogue:
 
 @contextmanager
 def _from_source() -> Iterator[None]:
-    """Imports inside the block neither read nor write compiled files, which may differ from the source."""
+    """Make imports inside the block ignore compiled files, which may differ from the source, and write none."""
     before = sys.pycache_prefix, sys.dont_write_bytecode
     sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
     try:
@@ -243,8 +243,8 @@ def _from_source() -> Iterator[None]:
 
 @_once
 def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
-    """The built-in checks, the checks of installed entry points, and the checks in the user's ``folders``, which are
-    executed."""
+    """Return the built-in checks, the checks of installed entry points, and the checks in the user's ``folders``, which
+    are executed."""
     checks = [*_built_in(), *_load_installed()]
     for folder in folders:
         if not folder.is_dir():
@@ -264,17 +264,17 @@ def load(folders: tuple[Path, ...] = (), *, compiled: bool = True) -> Catalogue:
 
 @_once
 def load_family(family: str) -> Catalogue:
-    """The built-in checks of one family and those of installed entry points, for callers that need no other checks.
-    This takes a third of the time needed to load all of them."""
+    """Return the built-in checks of one family and the checks of installed entry points, for callers that need no other
+    checks. Loading one family takes a third of the time needed to load all families."""
     return Catalogue([*_built_in(family), *_load_installed()])
 
 
 def report_names() -> list[str]:
-    """The report formats, one file each."""
+    """Return the report formats, one file each."""
     return [p.stem for p in python_files(home("reports"))]
 
 
 def report(name: str) -> ModuleType:
-    """The module of one report format; only that module is imported."""
+    """Return the module of one report format; only that module is imported."""
     mount("grpo_doctor.reports", home("reports"))
     return importlib.import_module(f"grpo_doctor.reports.{name}")

@@ -1,9 +1,9 @@
 """Checks and findings.
 
-A check file describes one issue under one code. It contains at most one ``@check`` (a predicate over columns), one
-``@conclude`` (over other findings), one ``@probe`` (over the entry points of a trainer) and one ``@across`` (over two
-sides of a comparison); the docstring of the first one is the page of the issue. The probe of a check ``x.py`` is in
-``x_probe.py`` in the same folder.
+A check file describes one issue under one code. A check file contains at most one function of each kind: ``@check`` (a
+predicate over columns), ``@conclude`` (over other findings), ``@probe`` (over entry points of a trainer), ``@across``
+(over two sides of a comparison). The docstring of the first function is the page of the issue. The probe of a check
+``x.py`` is in ``x_probe.py`` in the same folder.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from functools import cached_property
+from itertools import islice
 from string import Formatter
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -23,7 +24,7 @@ import msgspec
 from ..run import RunType
 from ..series import ColumnError, Plan, columns
 from ..series.derived import MEANINGS
-from ..series.trajectory import STANDING
+from ..series.trajectory import STANDING, TRENDS, States
 
 if TYPE_CHECKING:
     from .remedies import Advice
@@ -40,13 +41,14 @@ ACROSS = "Across runs"
 
 Kind = Literal["outcome", "defect", "risk", "remark"]
 """The kind of an issue. An outcome is a failure of the run. A defect is a wrong computation, regardless of the curve's
-shape. A risk is a setting or state that often does harm; it is at most a warning if the run learns anyway. A remark is
-information only."""
+shape. A risk is a setting or state that often does harm; a risk is at most a warning if the run learns anyway. A remark
+is information only."""
 SPECIAL = frozenset(("events", "samples", "step", *STANDING))
 """Parameter names that are not record fields: the row's events, samples and step, and the state of success.
 
-``samples`` without a default is required like any field: the check processes only rows that have some. The names of
-`STANDING` give the state of the reward at this row; a name without a default requires the series.
+``samples`` without a default is required like any field: the check processes only rows with samples. The names of
+`STANDING` give one state of a series at this row, and those of `TRENDS` all states; a name without a default requires
+the series.
 """
 DECLARED = "settings."
 """Prefix of declared settings among the alternatives of `any_of`: ``settings.learning_rate``."""
@@ -87,7 +89,8 @@ class Confidence(IntEnum):
 class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
     """An alternative explanation of the same records, and the test that decides.
 
-    ``ruled_out_by``: the check that fires where this explanation holds; if it ran and passed, the log contradicts it.
+    ``ruled_out_by``: the check that fires if this explanation is correct; if that check ran and passed, the log
+        contradicts the explanation.
     """
 
     name: str
@@ -108,7 +111,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """A change. ``evidence`` is its measured effect (before → after), ``source`` is the reference."""
+    """A change. ``evidence`` is the measured effect of the remedy (before → after); ``source`` is the reference."""
 
     id: str
     title: str
@@ -159,7 +162,7 @@ class Finding(msgspec.Struct, kw_only=True):
 
     @property
     def action(self) -> str:
-        """The first remedy, or else how to find out which explanation holds."""
+        """The first remedy, or else a test that decides between the explanations."""
         if self.remedies:
             return self.remedies[0].title
         if self.rivals:
@@ -167,7 +170,7 @@ class Finding(msgspec.Struct, kw_only=True):
         return f"Read about this check: grpo-doctor checks explain {self.code}"
 
     def __str__(self) -> str:
-        """One line: code, name, severity, onset and message."""
+        """Return one line: code, name, severity, onset and message."""
         return f"{self.code} {self.name} ({self.severity}, step {self.onset_step}): {self.message}"
 
 
@@ -204,18 +207,18 @@ def fires(
     onset: Any = None,
     **evidence: Any,
 ) -> Fires:
-    """The return value of a check: the condition, and the message with its numbers.
+    """Make the return value of a check: the condition, and the message with its numbers.
 
     Args:
         when: condition over rows at the check's own severity.
         message: one sentence; ``{name:.3g}`` inserts the evidence of the last row on which the condition held.
         hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check; by default 3 of 5, and 1
             of 1 for a check that uses only settings.
-        clear: clears after this many consecutive rows without it.
+        clear: clears after this many consecutive rows on which the condition does not hold.
         info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
         confidence: overrides the check's confidence; may be a column.
-        suffered: condition on which the finding is an outcome, regardless of the kind of the check, because a vital
-            series has been wrong for most of the run.
+        suffered: condition for an outcome, regardless of the kind of the check: a vital series has been wrong for most
+            of the run.
         onset: column with the step at which the condition began; by default the first row of the hold.
         evidence: columns or numbers, named.
     """
@@ -235,7 +238,7 @@ def fires(
 class Traced(NamedTuple):
     """The result of calling a check with symbolic columns: its return value, and how to compute it.
 
-    The plan computes the conditions, the check's own severity first, and then onset, confidence, ``suffered`` and the
+    The plan computes the conditions (for the check's own severity first), then onset, confidence, ``suffered`` and the
     evidence.
     """
 
@@ -252,7 +255,8 @@ class AnyOf(msgspec.Struct, frozen=True):
 
 
 def any_of(*fields: str, optional: bool = False) -> Any:
-    """Default of a parameter that any of these fields can fill; they must mean the same in the same unit.
+    """Return the default of a parameter that any of these fields can fill; the fields must have the same meaning and
+    unit.
 
     ``settings.name`` is the setting that the run declares under that name, as a number or string on every row.
     """
@@ -260,8 +264,8 @@ def any_of(*fields: str, optional: bool = False) -> Any:
 
 
 def once_known(*fields: str) -> Any:
-    """Default of a parameter that is recorded only on some rows. The check starts on the first row on which one of
-    these fields is known; before that row, the value is NaN."""
+    """Return the default of a parameter that is recorded only on some rows. The check starts on the first row on which
+    one of these fields is known; before that row, the value is NaN."""
     return AnyOf(fields, sparse=True)
 
 
@@ -295,6 +299,7 @@ class Check:
         """Number of correct findings on real evidence, by kind; None for a user's own check."""
         self.across: Callable[..., Any] | None = None
         self.needs: tuple[AnyOf, ...] = ()
+        self.parameters: dict[str, tuple[bool, Any]] = {}
         self.arguments: tuple[tuple[str, ...], ...] = ()
         self.thresholds: dict[str, Any] = {}
         self.premises: dict[str, bool] = {}
@@ -346,7 +351,7 @@ class Check:
         return CheckError(f"{self.file}{f':{line}' if line else ''}: {self.code}: {why}")
 
     def _add_docs(self, function: Callable[..., Any]) -> bool:
-        """Adds the docstring of another function to the page, unless already present; returns whether it was added."""
+        """Add the docstring of another function to the page, unless already present; return whether it was added."""
         docs = function.__doc__ or ""
         if docs in self._docs:
             return False
@@ -360,10 +365,11 @@ class Check:
             raise self._fail(f"the docstring lacks the heading '## {missing[0]}'; see .github/CONTRIBUTING.md")
 
     def take_predicate(self, function: Callable[..., Any]) -> None:
-        """Reads needs and thresholds from the signature: required fields, optional ones, keyword-only numbers."""
+        """Read needs and thresholds from the signature: required fields, optional fields, keyword-only numbers."""
         needs, arguments = [], []
-        self.thresholds = _keyword_only(function)
-        for name, (needed, default) in _positional(function).items():
+        self.thresholds, self.parameters = _keyword_only(function), _positional(function)
+        single = ((part, self.parameters[name]) for name in self.parameters for part in TRENDS.get(name, (name,)))
+        for name, (needed, default) in single:
             named = default if isinstance(default, AnyOf) else AnyOf((name,), not needed)
             fields = named.fields
             if name == "settings":
@@ -381,8 +387,16 @@ class Check:
         self.predicate, self.arguments = function, tuple(arguments)
         self.needs = tuple(dict.fromkeys(needs))
 
+    def conditions(self, columns: Iterable[Any], thresholds: Mapping[str, Any]) -> Any:
+        """Call the predicate with the columns of its arguments; those of a `Trend` are one parameter."""
+        assert self.predicate is not None
+        left, width = iter(columns), len(States._fields)
+        given = [States(*islice(left, width)) if name in TRENDS else next(left) for name in self.parameters]
+        return self.predicate(*given, **thresholds)
+
     def traced(self, thresholds: Mapping[str, Any]) -> Traced:
-        """The predicate as a plan, with these thresholds in place of their defaults. Raises `CheckError`."""
+        """Return the predicate as a plan, with these thresholds in place of their defaults. Raises `CheckError` if
+        tracing fails."""
         if thresholds:
             return self._trace(thresholds)
         if self._traced is None:
@@ -390,12 +404,11 @@ class Check:
         return self._traced
 
     def _trace(self, thresholds: Mapping[str, Any]) -> Traced:
-        assert self.predicate is not None
         try:
             late = {
                 place: STANDING[fields[0]][1] for place, fields in enumerate(self.arguments) if fields[0] in STANDING
             }
-            found = self.predicate(*columns(len(self.arguments), late), **thresholds)
+            found = self.conditions(columns(len(self.arguments), late), thresholds)
         except Exception as error:  # any error in a check file means that this file cannot be loaded
             raise self._fail(f"{_said(error)}", _line_in(error.__traceback__, self.file)) from error
         if not isinstance(found, Fires):
@@ -407,7 +420,7 @@ class Check:
         return Traced(found, Plan(shown, [found.onset, found.confidence, found.suffered, *found.evidence.values()]))
 
     def refuse_threshold(self, name: str, value: object) -> None:
-        """Raises ValueError for an unknown threshold or an invalid value."""
+        """Raise ValueError for an unknown threshold or an invalid value."""
         limits = self.limits
         if name not in limits:
             raise ValueError(f"no such threshold; available: {', '.join(limits) or 'none'}")
@@ -418,12 +431,12 @@ class Check:
             raise ValueError(f"takes a whole number of at least 1, not {value}")
 
     def take_conclusion(self, function: Callable[..., Any]) -> None:
-        """Reads the premises from the signature: codes, required unless they have a default."""
+        """Read the premises from the signature: codes, required unless they have a default."""
         self.conclusion = function
         self.premises = {name: needed for name, (needed, _) in _positional(function).items()}
 
     def take_probe(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
-        """Reads the entry points from the signature, which are required unless they have a default; for a @check, adds
+        """Read the entry points from the signature, which are required unless they have a default; for a @check, add
         them to page and metadata."""
         self.probe_thresholds = _keyword_only(function)
         self.probe_arguments = {name: needed for name, (needed, _) in _positional(function).items()}
@@ -437,7 +450,7 @@ class Check:
         self.explains = tuple(dict.fromkeys((*self.explains, *meta["explains"])))
 
     def take_across(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
-        """Reads the thresholds of a comparison of two sides; for a @check, adds them to the page."""
+        """Read the thresholds of a comparison of two sides; for a @check, add them to the page."""
         self.across_thresholds = _keyword_only(function)
         if twice := (self.thresholds | self.probe_thresholds).keys() & self.across_thresholds.keys():
             raise self._fail(f"{min(twice)!r} is a threshold of its @check or @probe; rename the threshold of @across")
@@ -458,8 +471,9 @@ class Check:
 
     @property
     def preview(self) -> bool:
-        """Whether only synthetic test columns have ever triggered the check; it is then a remark, unless previews are
-        enabled. Findings proven by a probe or by the log itself (confidence high) need no such evidence."""
+        """Whether only synthetic test columns have ever triggered the check. Findings of a preview are remarks, unless
+        previews are enabled. Findings proven by a probe or by the log itself (confidence high) need no other
+        evidence."""
         proven = self.probe is not None or self.confidence is Confidence.HIGH
         return self.seen is not None and not self.seen and not proven
 
@@ -471,10 +485,10 @@ class Check:
 
 
 def _positional(function: Callable[..., Any]) -> dict[str, tuple[bool, Any]]:
-    """Positional parameters by name: whether an argument is required, and the default.
+    """Return positional parameters by name: whether an argument is required, and the default.
 
-    `inspect.signature` returns the same, but takes a tenth of the catalogue's loading time. A function that is made
-    for an entry of a table has its own ``__signature__``.
+    `inspect.signature` returns the same values, but takes a tenth of the catalogue's loading time. A function that is
+    created for an entry of a table has its own ``__signature__``.
     """
     if made := getattr(function, "__signature__", None):
         return {p.name: (p.default is p.empty, p.default) for p in made.parameters.values() if p.kind < p.KEYWORD_ONLY}
@@ -485,7 +499,7 @@ def _positional(function: Callable[..., Any]) -> dict[str, tuple[bool, Any]]:
 
 
 def _keyword_only(function: Callable[..., Any]) -> dict[str, Any]:
-    """Keyword-only parameters by name, with their defaults."""
+    """Return keyword-only parameters by name, with their defaults."""
     if made := getattr(function, "__signature__", None):
         return {p.name: p.default for p in made.parameters.values() if p.kind is p.KEYWORD_ONLY}
     code, defaults = function.__code__, function.__kwdefaults__ or {}
@@ -498,7 +512,7 @@ def _said(error: Exception) -> str:
 
 
 def _line_in(traceback: TracebackType | None, file: str) -> int | None:
-    """The innermost line of this file in a traceback."""
+    """Return the innermost line of this file in a traceback."""
     line = None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == file:

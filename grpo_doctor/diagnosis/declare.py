@@ -14,16 +14,16 @@ _loading: dict[str, Check] = {}
 
 
 PROBE = "_probe"
-"""End of the name of a probe's file that belongs to the check in the file next to it."""
+"""End of a probe file's name; the probe belongs to the check in the file without this ending."""
 
 
 def probe_beside(file: str | Path) -> str:
-    """The file that may contain the probe of the check in a file."""
+    """Return the file that may contain the probe of the check in a file."""
     return f"{str(file).removesuffix('.py')}{PROBE}.py"
 
 
 def take_loaded(file: Path | None = None) -> list[Check]:
-    """The declared checks that were not yet taken, of one file or all."""
+    """Return the declared checks that were not yet taken, from one file or from all files."""
     loaded = [c for c in _loading.values() if file is None or c.file == str(file) or Path(c.file).samefile(file)]
     for check in loaded:
         del _loading[check.code]

@@ -28,17 +28,16 @@ class EagerPlan:
         """Severity and rows of each condition, in the order of the check."""
 
     def begin(self) -> tuple[int]:
-        """The state before the first row: the number of rows."""
+        """Return the number of processed rows before the first row, which is 0."""
         return (0,)
 
     def block(self, memory: tuple[int], arguments: Sequence[Any], rows: int) -> tuple[tuple[int], Any]:
-        """Do the same as `series.Plan.block` for a block that contains the whole run. Raises ValueError for any other
-        block."""
+        """Compute what `series.Plan.block` computes, for a block that contains the whole run. Raises ValueError for any
+        other block."""
         if memory[0]:
             raise ValueError(f"{self.check.code}: an eager check is given all rows at once")
-        assert self.check.predicate is not None
         whole = [np.array(np.broadcast_to(column, rows)) for column in arguments]
-        self.fires = found = self.check.predicate(*whole, **self.thresholds)
+        self.fires = found = self.check.conditions(whole, self.thresholds)
         conditions = [(str(self.check.severity), found.when), *((str(level), held) for level, held in found.levels)]
         self.held = [(level, np.broadcast_to(held, rows)) for level, held in conditions]
         shown = [held for _, held in self.held]
@@ -53,12 +52,12 @@ class EagerlyExamined(Examined):
     called: EagerPlan | None = None
 
     def begin(self) -> tuple[Any, list[Alarm]]:
-        """The alarms before the call: none; `block` adds them."""
+        """Return no alarms; `block` adds them."""
         self.plan = self.called = EagerPlan(self.check, self.thresholds)
         return self.called.begin(), []
 
     def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
-        """Passes the check's results on all rows to the alarms."""
+        """Pass the check's results on all rows to the alarms."""
         assert self.called is not None
         assert self.called.fires is not None
         alarms += self.alarms_of(self.called.fires)
@@ -69,7 +68,7 @@ class EagerlyExamined(Examined):
 def diagnose_eagerly(
     run: Run, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Diagnosis, list[EagerPlan]]:
-    """The diagnosis of a whole run by eager calls, and the plan of each called check."""
+    """Return the diagnosis of a whole run by eager calls, and the plan of each called check."""
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type, kind=EagerlyExamined)
     fill_from_samples(run)
     examination.block(run, 0, len(run))

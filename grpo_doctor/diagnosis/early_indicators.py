@@ -17,33 +17,34 @@ from ..series.trajectory import SUCCESS, TURNED
 from .wording import listed, number
 
 BEYOND = 4.0
-"""Robust deviations from its own median beyond which a series has left its range (Tukey's far-out fence is 3.5)."""
+"""Number of robust deviations from the median of a series beyond which it has left its range (Tukey's far-out fence is
+3.5)."""
 FAR = 0.2
-"""Share of that median by which the series must also have changed, because rounding alone moves a steady series out of
-its range."""
+"""Share of the median by which a series must also have changed, because rounding alone moves a steady series out of its
+range."""
 BACK = 0.35
 """Share of the rows before the onset that is searched; the earlier rows are the baseline."""
 LEAST = 4
 """Minimum number of rows to compute a range."""
 SHIFTED = 2
-"""Number of rows before the onset on which a level must have held."""
+"""Number of rows before the onset on which the new level must have lasted."""
 SEVERAL = 3
 """Minimum number of steady series to report."""
 LEFT_OUT = frozenset("step optimizer_step epoch tokens_seen wall_time learning_rate groups group_size".split()) | {
     *SUCCESS,
     *TURNED,
 }
-"""Fields that always change or follow a schedule, and fields whose fall is to be explained."""
+"""Fields that always change or follow a schedule, and fields whose fall must be explained."""
 EXTREMES = ("_max", "_min")
-"""Suffixes of extreme values, which leave their range by chance as a batch grows."""
+"""Suffixes of extreme values, which leave their range by chance if a batch is large."""
 
 
 Columns: TypeAlias = Callable[[str], np.ndarray | None]
-"""The values of a field by its name; None if it was not recorded."""
+"""The values of a field by its name, or None if the field was not recorded."""
 
 
 class Moved(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """A series whose level shifted at ``step``, ``lead`` rows before the onset, from its usual level to this one."""
+    """A series whose level shifted from ``start`` to ``end`` at ``step``, ``lead`` rows before the onset."""
 
     field: str
     step: int
@@ -53,7 +54,7 @@ class Moved(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
 
 
 class Recorded(NamedTuple):
-    """Rows to search: their steps, and the values of a field on them (None if it was not recorded)."""
+    """Rows to search: their steps, and the values of a field on these rows (None if the field was not recorded)."""
 
     steps: np.ndarray
     column: Columns
@@ -66,7 +67,7 @@ class Before(NamedTuple):
     steady: dict[str, float]
 
     def sentence(self) -> str:
-        """The sentence for a headline without a known cause; empty if too little was recorded."""
+        """Return the sentence for a headline without a known cause; empty if too little was recorded."""
         if self.moved:
             first = [
                 f"{m.field} {'rose' if m.end > m.start else 'fell'} from {number(m.start, 2)} to {number(m.end, 2)} "
@@ -78,7 +79,7 @@ class Before(NamedTuple):
         return f" None of the {steady} other metrics changed earlier." if steady >= SEVERAL else ""
 
     def tables(self) -> list[Table]:
-        """The early indicators as a table of the report; empty if nothing was recorded."""
+        """Return the early indicators as a table of the report; empty if nothing was recorded."""
         title = "Early indicators"
         if self.moved:
             rows = [[m.field, number(m.start), number(m.end), str(m.step), str(m.lead)] for m in self.moved]
@@ -114,12 +115,12 @@ def before(recorded: Recorded, onset: int) -> Before:
 
 
 def _begin(at: int) -> int:
-    """The first row to search."""
+    """Return the first row to search."""
     return max(int(at * (1 - BACK)), min(LEAST, at))
 
 
 def _usual(column: np.ndarray, at: int) -> tuple[float, float] | None:
-    """The baseline level and range of a series; None if there are too few rows."""
+    """Return the baseline level and range of a series; None if there are too few rows."""
     begin = _begin(at)
     usual = column[:begin]
     usual = usual[np.isfinite(usual)][-max(begin // 2, LEAST) :]
@@ -131,12 +132,12 @@ def _usual(column: np.ndarray, at: int) -> tuple[float, float] | None:
 
 
 def _rounding(middle: float) -> float:
-    """The minimum range of a series at this level."""
+    """Return the minimum range of a series at this level."""
     return max(1e-3 * abs(middle), 1e-9)
 
 
 def _left(name: str, column: np.ndarray, steps: np.ndarray, at: int, middle: float, spread: float) -> Moved | None:
-    """The shift of a series that stays outside its baseline range, on one side, up to the onset."""
+    """Return the shift of a series that stays outside its baseline range, on one side, up to the onset."""
     rows = np.arange(_begin(at), at)
     rows = rows[np.isfinite(column[rows])]
     away = column[rows] - middle

@@ -1,15 +1,16 @@
 """Checks that are entries of TOML tables: conditions, messages and pages are data.
 
-An entry fires if all conditions of ``when`` hold, one of ``any``, and none of ``unless``. ``warning`` and ``error`` add
-conditions for a higher severity; ``info`` has weaker conditions for a lower one. A condition is
+An entry fires if all conditions of ``when``, at least one of ``any``, and none of ``unless`` hold. ``warning`` and
+``error`` add conditions for a higher severity; ``info`` has weaker conditions for a lower severity. A condition is
 
-- ``use_liger``: the value is 1, a setting is on;
+- ``use_liger``: the value is 1 (the setting is on);
 - ``own_loss known``: the value is known;
-- ``algorithm is dpo, kto``: it is one of these values;
-- ``world_size % tensor_parallel``: it is not divisible by the operand;
+- ``algorithm is dpo, kto``: the value is one of the listed values;
+- ``world_size % tensor_parallel``: the value is not divisible by the operand;
 - ``kl_target < smallest``: a comparison with a number, a threshold of the entry, or another value.
 
-``phrases`` are words in the message: a condition, the words if it holds, and the words otherwise.
+Each of ``phrases`` inserts words into the message: a condition, the words if the condition holds, and the words
+otherwise.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ RELATIONS: Mapping[str, Callable[[Any, Any], Any]] = {
 GROUPS = ("when", "any", "unless")
 LOWER, HIGHER = ("info",), ("warning", "error")
 RECORD = "record."
-"""Prefix of a value that is a field of the record, where others are settings."""
+"""Prefix of a value that is a field of the record; values without the prefix are settings."""
 DECLARATION = ("kind", "severity", "confidence", "explains", "invalidates", "run_types")
 
 
@@ -51,7 +52,7 @@ class Condition(NamedTuple):
     operand: str = "1"
 
     def holds(self, values: Mapping[str, Any]) -> Any:
-        """Return the rows on which it holds, for these values and thresholds."""
+        """Return the rows on which the condition holds, for these values and thresholds."""
         value = values[named(self.value)]
         if self.relation == "known":
             return value == value
@@ -61,12 +62,13 @@ class Condition(NamedTuple):
 
 
 def named(value: str) -> str:
-    """Return the name of a value in messages: ``use_peft|lora_r``, the first that is known, is use_peft_or_lora_r."""
+    """Return the name of a value in messages: ``use_peft|lora_r`` (the first known setting) becomes
+    use_peft_or_lora_r."""
     return value.replace(RECORD, "").replace("|", "_or_")
 
 
 def literal(word: str) -> str | float:
-    """Return the number that a word is, or the word."""
+    """Return a word as a number, or the word itself if it is not a number."""
     try:
         return float(word)
     except ValueError:
@@ -74,12 +76,12 @@ def literal(word: str) -> str | float:
 
 
 def conditions(part: Mapping[str, Any], *groups: str) -> Iterator[Condition]:
-    """Yield the conditions in these groups of an entry, or of one of its levels."""
+    """Yield the conditions in these groups of an entry, or of one severity level of the entry."""
     return (_condition(text) for group in groups for text in part.get(group, ()))
 
 
 def optional_conditions(row: Mapping[str, Any]) -> Iterator[Condition]:
-    """Yield the conditions of an entry whose values may be unknown: all but those in ``when``."""
+    """Yield the conditions of an entry whose values may be unknown: all conditions except those in ``when``."""
     yield from conditions(row, "any", "unless")
     for level in LOWER + HIGHER:
         yield from conditions(row.get(level, {}), *GROUPS)
@@ -98,8 +100,8 @@ def _holds(part: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
 
 
 def judged(row: Mapping[str, Any], values: Mapping[str, Any], evidence: Mapping[str, Any]) -> Fires:
-    """Return what the check of an entry returns for these values and thresholds: evidence is also what its message
-    shows."""
+    """Return the result of an entry's check for these values and thresholds. The evidence includes the values that the
+    message shows."""
     fired, message, phrases = _holds(row, values), row["message"], row.get("phrases", {})
     levels = {level: fired & _holds(row[level], values) for level in HIGHER if level in row}
     levels |= {level: _holds(row[level], values) for level in LOWER if level in row}
@@ -110,14 +112,14 @@ def judged(row: Mapping[str, Any], values: Mapping[str, Any], evidence: Mapping[
 
 
 def entries(module: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield code and entry of the tables in the folder of a module."""
+    """Yield code and entry of each table in the folder of a module."""
     for file in sorted(Path(module).parent.glob("*.toml")):
         if file.name != "advice.toml":
             yield from tomllib.loads(file.read_text(encoding="utf-8")).items()
 
 
 def declare(code: str, row: Mapping[str, Any], rule: Callable[..., Fires], columns: Mapping[str, Any]) -> None:
-    """Declare the check of an entry: a rule over these columns, given with their defaults, and its thresholds."""
+    """Declare the check of an entry: a rule over these columns (with their defaults) and its thresholds."""
     parameters = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD, default=field) for name, field in columns.items()]
     limits = row.get("thresholds", {}).items()
     parameters += [Parameter(name, Parameter.KEYWORD_ONLY, default=limit) for name, limit in limits]

@@ -22,7 +22,7 @@ from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 from .wording import rendered
 
 BLOCK = 8192
-"""Rows per block: bounds memory and fits the CPU cache."""
+"""Number of rows per block, which bounds memory and fits the CPU cache."""
 PLANS = 64
 """Number of field sets for which a live run caches which checks can process a row."""
 
@@ -30,7 +30,7 @@ Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 class Examined:
-    """One check applied to a run: computes its conditions on the rows and updates its alarms."""
+    """One check applied to a run, which computes its conditions on the rows and updates its alarms."""
 
     plan: Any
     fires: Fires
@@ -40,19 +40,19 @@ class Examined:
         self.thresholds = {name: value for name, value in thresholds.items() if name in check.thresholds}
 
     def begin(self) -> tuple[Any, list[Alarm]]:
-        """Traces the check; returns its memory and its alarms before the first row."""
+        """Trace the check; return its memory and its alarms before the first row."""
         traced = self.check.traced(self.thresholds)
         self.plan = traced.plan
         return self.plan.begin(), self.alarms_of(traced.fires)
 
     def alarms_of(self, fires: Fires) -> list[Alarm]:
-        """One alarm for each severity of the check's conditions."""
+        """Return one alarm for each severity of the check's conditions."""
         self.fires = fires
         hold, clear = ((1, 1), 1) if self.averaged else (fires.hold or self.check.hold, fires.clear)
         return [Alarm(level, hold, clear) for level in (self.check.severity, *(level for level, _ in fires.levels))]
 
     def take(self, alarms: list[Alarm], found: Any, at: int, row: int, step: int) -> tuple[list[Alarm], bool]:
-        """The alarms after one row, the check's ``at``-th; and whether any started to fire."""
+        """Return the alarms after one row (the check's ``at``-th), and whether any alarm started to fire."""
         told: Any
         flags, told = found or ((False,) * len(alarms), ())
         after, rang = [], False
@@ -68,7 +68,7 @@ class Examined:
         return after, rang
 
     def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
-        """Passes the results of many rows to the alarms, starting at the check's ``at``-th row."""
+        """Pass the results of many rows to the alarms, starting at the check's ``at``-th row."""
         if found is None and all(alarm.calm for alarm in alarms):
             return
         told: Any
@@ -85,8 +85,9 @@ class Examined:
                     episode.evidence = dict(zip(self.fires.evidence, evidence, strict=True))
 
     def finding(self, alarms: list[Alarm], known: frozenset[str], since: float) -> Finding | None:
-        """The finding so far, for a run with these recorded fields. If no alarm is active, an episode that lasted until
-        the step ``since`` still counts: a warning that ended long before does not return with a later remark.
+        """Return the finding so far, for a run with these recorded fields. If no alarm is active, an episode that
+        lasted until the step ``since`` still counts. A warning that ended long before does not return with a later
+        remark.
         """
         rung = [(a, a.main) for a in alarms if a.main is not None]
         if not rung:
@@ -117,14 +118,14 @@ class Examined:
 
 
 def _at(value: Any, row: int) -> Any:
-    """The value on one row of a column or of a constant."""
+    """Return the value on one row of a column or of a constant."""
     if isinstance(value, Words):
         return Words(value.function, tuple(_at(column, row) for column in value.columns))
     return value[row] if isinstance(value, np.ndarray) and value.ndim else value
 
 
 def _plain(value: Any) -> Any:
-    """Evidence as Python numbers and strings."""
+    """Return evidence as Python numbers and strings."""
     if isinstance(value, Words):
         return value.function(*value.columns)
     value = value[()] if isinstance(value, np.ndarray) else value
@@ -149,7 +150,7 @@ class _Rows:
         self._known: dict[str, np.ndarray] = {}
 
     def field(self, name: str) -> Any:
-        """The field's column, all unknown if the run has none."""
+        """Return the field's column; all values are unknown if the run does not have the field."""
         if name not in self._columns:
             value = self._column(name)
             if value is None:
@@ -158,7 +159,7 @@ class _Rows:
         return self._columns[name]
 
     def _all(self, value: Any) -> np.ndarray:
-        """A column with one value on all rows."""
+        """Return a column with one value on all rows."""
         one = np.empty(1, float if isinstance(value, float) else object)
         one[0] = value
         return np.broadcast_to(one, self.stop - self.start)
@@ -183,7 +184,7 @@ class _Rows:
         return self.run.column(name, self.start, self.stop)
 
     def known(self, name: str) -> np.ndarray:
-        """On which rows the field is known."""
+        """Return on which rows the field is known."""
         if name not in self._known:
             column = self.field(name)
             values = column[:1] if steady(column) else column
@@ -192,7 +193,7 @@ class _Rows:
         return self._known[name]
 
     def argument(self, fields: tuple[str, ...]) -> Any:
-        """The first known alternative on each row."""
+        """Return the first known alternative on each row."""
         out, known = self.field(fields[0]), self.known(fields[0])
         for name in fields[1:]:
             if known.all():
@@ -202,7 +203,7 @@ class _Rows:
 
 
 class _Arguments(Sequence[Any]):
-    """The arguments of a check on the rows that it processes, each computed when it is needed."""
+    """The arguments of a check on the rows that it processes, each computed on demand."""
 
     def __init__(self, columns: _Rows, arguments: Sequence[tuple[str, ...]], keep: np.ndarray) -> None:
         self.columns, self.arguments, self.keep = columns, arguments, keep
@@ -218,7 +219,7 @@ class _Arguments(Sequence[Any]):
 
 
 def declared(settings: Mapping[str, Any], name: str) -> Any:
-    """The number declared under ``settings.name``, or the string for `WORDED` settings; otherwise NaN."""
+    """Return the number declared under ``settings.name``, or the string for `WORDED` settings; otherwise NaN."""
     value = settings.get(name.removeprefix(DECLARED))
     if isinstance(value, str):
         return value if name.removeprefix(DECLARED) in WORDED else math.nan
@@ -230,8 +231,8 @@ _STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
-    """Returns the arguments of a check from a row: the first known of several alternatives, or else the last, and the
-    states of success series."""
+    """Return the arguments of a check from a row: for a field, the first known alternative or else the last, and states
+    of success series."""
     names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
     names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
     if len(names) < 2:
@@ -240,11 +241,11 @@ def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arg
 
 
 _Seen: TypeAlias = tuple[int, Callable[[Memory, Sequence[Any]], tuple[Memory, Any]], Arguments]
-"""A check's place, with the function that computes the row and the function that selects its arguments."""
+"""A check's index, the function that computes a row, and the function that selects its arguments."""
 
 
 class Snapshot(NamedTuple):
-    """Success series, each check's state, its alarms, whether they are calm, and the fields known so far."""
+    """Success series; each check's state, its alarms, and whether the alarms are calm; and the fields known so far."""
 
     success: dict[str, Trajectory]
     memories: list[Memory]
@@ -266,7 +267,7 @@ class Examination:
         kind: type[Examined] = Examined,
     ) -> None:
         self.catalogue, self.settings = catalogue, settings
-        averaged = settings.get("rows") == "epochs" or "responses" in settings  # a mean of many: needs no more rows
+        averaged = settings.get("rows") == "epochs" or "responses" in settings  # averaged rows are enough
         self.examined = [
             kind(check, thresholds.get(check.code, {}), averaged)
             for check in catalogue.checks.values()
@@ -276,7 +277,7 @@ class Examination:
         self.alarms: list[list[Alarm]] = [[] for _ in self.examined]
         self.calm = [True] * len(self.examined)
         """Each check's state, its alarms, and whether all alarms are calm. The lists of one row do not change on the
-        next row, so a snapshot can share them. Initially, the state of a check is that before its first row."""
+        next row, so a snapshot can share them. The initial state of a check is its state before the first row."""
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
@@ -285,23 +286,23 @@ class Examination:
         """The values of a row on which nothing is known."""
         self.known: frozenset[str] = frozenset()
         self.full: dict[str, Any] = {}
-        """The known values of the newest row, and `blank` for the rest."""
+        """The known values of the newest row, and the values of `blank` for all other fields."""
         self.plans: dict[frozenset[str], list[_Seen]] = {}
         self.ever: frozenset[str] = frozenset()
         """Fields known on any row so far."""
         self.success = success_of(run_type)
 
     def begin(self, place: int) -> None:
-        """Makes a check ready for its first row."""
+        """Make a check ready for its first row."""
         self.memories[place], self.alarms[place] = self.examined[place].begin()
 
     def begin_all(self) -> None:
-        """Makes every check ready, so that no row of a live run waits for it."""
+        """Make every check ready, so that no row of a live run waits for it."""
         for place in range(len(self.examined)):
             self.begin(place)
 
     def block(self, run: Run, start: int, stop: int) -> None:
-        """Rows ``start:stop`` of a run."""
+        """Return rows ``start:stop`` of a run."""
         tops = run.column("reward_max", start, stop)
         tops = np.full(stop - start, math.nan) if tops is None else tops
         success = {name: self._followed(run, name, start, stop, tops) for name in self.success}
@@ -318,7 +319,7 @@ class Examination:
     def _followed(
         self, run: Run, name: str, start: int, stop: int, tops: np.ndarray
     ) -> tuple[list[Standing], list[int]]:
-        """The states of one series, and the number of rows over which each is valid."""
+        """Return the states of one series, and the number of rows over which each is valid."""
         trajectory, values = self.success[name], run.column(name, start, stop)
         standings, begins = [trajectory.standing], [0]
         if values is not None:
@@ -331,7 +332,7 @@ class Examination:
     def _block(
         self, place: int, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
     ) -> None:
-        """Process these rows with one check, which uses only the rows that have its required fields."""
+        """Process these rows with one check, which uses only rows with its required fields."""
         examined = self.examined[place]
         keep = np.ones(len(numbers), bool)
         for need in examined.check.needs:
@@ -350,7 +351,7 @@ class Examination:
         examined.block(self.alarms[place], found, at, numbers, steps)
 
     def row(self, values: dict[str, Any], row: int, step: int) -> list[Examined]:
-        """Processes one row of a live run; returns the checks whose alarm started to fire."""
+        """Process one row of a live run; return the checks whose alarm started to fire."""
         self.memories, self.alarms, self.calm = self.memories.copy(), self.alarms.copy(), self.calm.copy()
         if self.settings != self.settings_before:
             self.settings_before = dict(self.settings)
@@ -378,7 +379,7 @@ class Examination:
         return rang
 
     def _seeing(self) -> list[_Seen]:
-        """The checks that process the newest row."""
+        """Return the checks that process the newest row."""
         known = self.known
         if known not in self.plans:
             if not known <= self.ever or len(self.plans) == PLANS:
@@ -394,12 +395,12 @@ class Examination:
         return not any((self.ever if need.sparse else known).isdisjoint(need.fields) for need in examined.check.needs)
 
     def snapshot(self) -> Snapshot:
-        """The current state, for `restore`."""
+        """Return the current state, for `restore`."""
         success = {name: trajectory.copy() for name, trajectory in self.success.items()}
         return Snapshot(success, self.memories, self.alarms, self.calm, self.ever)
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Restores a snapshot; it can be restored repeatedly."""
+        """Restore a snapshot; a snapshot can be restored repeatedly."""
         self.success = {name: trajectory.copy() for name, trajectory in snapshot.success.items()}
         self.memories, self.alarms, self.calm = snapshot.memories, snapshot.alarms, snapshot.calm
         if self.ever != snapshot.ever:
@@ -407,7 +408,7 @@ class Examination:
             self.plans.clear()
 
     def findings(self, run: Run) -> list[Finding]:
-        """The findings of the checks in this run, including conclusions."""
+        """Return the findings of the checks in this run, including conclusions."""
         first, last = bounds(run)
         since = math.inf if first is None or last is None or first == last else last - RECENT * (last - first)
         told = (e.finding(alarms, self.ever, since) for e, alarms in zip(self.examined, self.alarms, strict=True))
@@ -419,7 +420,7 @@ class Examination:
         return list(found.values())
 
     def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
-        """Which checks ran, fired, passed and were skipped, and which log keys were not used."""
+        """Return which checks ran, fired, passed and were skipped, and which log keys were not used."""
         fired = {f.code for f in found}
         seen = {e.check.code for e, (rows, *_) in zip(self.examined, self.memories, strict=True) if rows}
         ran = [e.check.code for e in self.examined if e.check.code in seen]
@@ -439,7 +440,7 @@ class Examination:
         )
 
     def _missing(self, check: Check) -> list[str]:
-        """The missing fields that a check requires."""
+        """Return the missing fields that a check requires."""
         lacking = (" or ".join(need.fields) for need in check.needs if self.ever.isdisjoint(need.fields))
         return list(dict.fromkeys(lacking))  # a field and its sparse form are two requirements
 
@@ -451,11 +452,11 @@ def diagnose(
     catalogue: Catalogue | None = None,
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Diagnosis:
-    """Runs all checks on a run and returns the diagnosis: problems, onsets, confidence and remedies.
+    """Run all checks on a run and return the diagnosis: problems, onsets, confidence and remedies.
 
     Fields that only the samples show become columns of the run.
 
-    Raises `OverBudgetError` if that takes more than `grpo_doctor.limits` allows.
+    Raises `OverBudgetError` if the run takes more time or memory than `grpo_doctor.limits` allows.
     """
     catalogue = catalogue or load()
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type)
@@ -475,6 +476,6 @@ def fill_from_samples(run: Run) -> None:
 
 
 def diagnosis_from(run: Run, catalogue: Catalogue, examination: Examination) -> Diagnosis:
-    """The diagnosis from an examination that has processed all rows."""
+    """Return the diagnosis from an examination that has processed all rows."""
     found = examination.findings(run)
     return diagnosis_of(run, catalogue, found, examination.coverage(found, run.unread), examination.success)

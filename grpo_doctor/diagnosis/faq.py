@@ -1,6 +1,7 @@
-"""Answers to frequent questions about normal values: one line each, if it applies.
+"""Answers to frequent questions about normal values, with one line per applicable answer.
 
-An answer explains a number in the log and does not affect the verdict. It appears only if the rows show it.
+An answer explains a number in the log and does not affect the verdict. An answer appears only if the rows show the
+number.
 """
 
 from __future__ import annotations
@@ -15,17 +16,17 @@ from ..series.noise_model import median
 
 ROWS = 4
 """Minimum number of values for statements about two columns or a constant, because any rule fits two numbers. One row
-is sufficient to explain a sign or a zero, and people often paste only one row."""
+is sufficient to explain a sign or a zero, and users often paste only one row."""
 SHOWN = 3
 """Maximum number of reward functions to mention."""
 RULED_OUT = -7.0
-"""Reward below which PRF003 reports a chosen response, so the sign needs no explanation."""
+"""Implicit reward of the chosen responses below which PRF003 reports it, so that its sign needs no explanation."""
 PRINTED = 5e-5
 """Half a unit of the fourth decimal; trainers round logged losses to four decimals."""
 
 
 def answers_of(run: Run) -> list[str]:
-    """The answers that apply to an RL or preference run, the most frequent question first."""
+    """Return the answers that apply to an RL or preference run, with the most frequent question first."""
     if run.run_type == "preference":
         return list(filter(None, [_chosen_is_negative(run)]))
     if run.run_type != "rl":
@@ -43,7 +44,7 @@ def answers_of(run: Run) -> list[str]:
 
 
 def _known(run: Run, *names: str, rows: int = 1) -> list[np.ndarray] | None:
-    """The rows on which all these columns are finite; None if there are fewer than ``rows``."""
+    """Return the rows on which all these columns are finite; None if there are fewer than ``rows``."""
     columns = [run.column(name) for name in names]
     if any(column is None for column in columns):
         return None
@@ -53,7 +54,7 @@ def _known(run: Run, *names: str, rows: int = 1) -> list[np.ndarray] | None:
 
 
 def _loss_is_the_kl_term(run: Run) -> str | None:
-    """Loss = beta x KL on every row, to the printed digits."""
+    """Explain a loss that equals beta x KL on every row, to the printed digits."""
     known = _known(run, "loss", "kl", rows=ROWS)
     if known is None:
         return None
@@ -141,7 +142,7 @@ def _norm_before_clipping(run: Run) -> str | None:
 
 
 def _resumed(run: Run) -> str | None:
-    """Compares the rows before and after the last restart of the step counter."""
+    """Compare the rows before and after the last restart of the step counter."""
     restarts = [row for row, events in run.events.items() if any(e.kind == "restart" for e in events)]
     reward = run.column("reward_mean")
     if not restarts or reward is None:
@@ -160,7 +161,7 @@ def _resumed(run: Run) -> str | None:
 
 
 def _updates(run: Run) -> str | None:
-    """Prompts per step and updates per rollout, if the settings contain both."""
+    """State prompts per step and updates per rollout, if the settings contain both."""
     said = {name: run.settings.get(name) for name in ("train_batch_size", "mini_batch_size", "group_size")}
     numbers = {name: value for name, value in said.items() if isinstance(value, int | float) and value > 0}
     if len(numbers) < len(said):
@@ -175,7 +176,7 @@ def _updates(run: Run) -> str | None:
 
 
 def _constant_components(run: Run) -> Iterable[str]:
-    """Reward functions with the same mean, below 1, on every row; the first `SHOWN` of them."""
+    """Yield reward functions with the same mean, below 1, on every row; the first `SHOWN` of them."""
     column = run.column("reward_components")
     rows = [parts for parts in column if parts] if column is not None else []
     if len(rows) < ROWS:

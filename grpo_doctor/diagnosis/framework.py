@@ -21,7 +21,8 @@ def _keys() -> dict[str, re.Pattern[str]]:
 
 
 def framework(run: Run) -> str | None:
-    """Return the framework that wrote a log, as named in remedies, by its keys, else by its format; None if unknown."""
+    """Return the framework that wrote a log, by its keys or else by its format, or None if unknown. Remedies use the
+    same name."""
     written = [*run.mapping, *run.unread]
     if own := next((who for who, keys in _keys().items() if any(map(keys.fullmatch, written))), None):
         return own

@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from .verdict import Verdict
 
 ENOUGH = 8
-"""Rows below which a run is not judged: no trend check can have fired."""
+"""Number of rows below which a run is not judged, because no trend check can have fired."""
 COMPONENTS = "reward_components"
 HELD_OUT = "held-out"
-KEEP, FASTER = "keep-and-compare", "raise-learning-rate"
+KEEP, FASTER, CHECK_REWARD = "keep-and-compare", "raise-learning-rate", "check-the-reward"
 SHOWN = 3
-"""Maximum number of series to name, and of reward components."""
+"""Maximum number of series to name, and of reward components to name."""
+STUCK = 2
+"""Maximum number of other findings on vital series to name."""
 NO_OTHER = "No other problem"
 PROVEN = "All probed properties hold."
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
@@ -38,10 +40,10 @@ MISSING = {"rl": "the mean reward", "preference": "the margin and the reward acc
 class Facts(NamedTuple):
     """The facts of a diagnosis that a headline reports.
 
-    ``findings`` are those to report, without ``crash``, the active one on how the run ended. ``vital`` are active
-    findings on vital series that are more specific than the outcome. ``parts`` are the values of each reward component.
-    ``idle`` are the components that stay at their minimum, and whether they are 0 throughout. ``column`` returns the
-    values of a field.
+    ``findings`` are the findings to report, without ``crash``, the active finding on how the run ended. ``vital`` are
+    active findings on vital series that are more specific than the outcome. ``parts`` are the values of each reward
+    component. ``idle`` are the components that stay at their minimum, and whether they are 0 throughout. ``column``
+    returns the values of a field.
     """
 
     run: Run
@@ -80,7 +82,7 @@ def headline(facts: Facts) -> str:
     result = _problem(facts) if facts.head and (facts.head is not facts.crash or facts.short) else _overview(facts)
     said = [result] if result else []
     trained = facts.run.run_type in MISSING
-    if 0 < facts.rows < ENOUGH and trained and facts.verdict != "failing":
+    if 0 < facts.rows < ENOUGH and trained and facts.verdict not in ("failing", "healthy"):
         said.append(too_few(facts))
     named = any(COMPONENTS in f.columns for f in facts.vital)
     if facts.idle and trained and not (facts.short or facts.learning or named):
@@ -91,17 +93,18 @@ def headline(facts: Facts) -> str:
         said.append(zeros)
     if end := _ending(facts, result):
         said.append(end)
-    constant = facts.outcome and facts.outcome.evidence.get("constant")  # the other series are then stuck too
+    constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck too
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant or NO_OTHER in result):
-        said.append(max(stuck, key=lambda f: (f.level, f.sureness)).message)
+        said += [f.message for f in sorted(stuck, key=lambda f: (-f.level, -f.sureness))[:STUCK]]
     if facts.head is None and trained and facts.verdict != "healthy":
         said.append(_next_step(facts))
     return " ".join(said)
 
 
 def _problem(facts: Facts) -> str:
-    """Return the problem and its cause, and the result if the run learns anyway or neither is about the result."""
+    """Return the problem and its cause. Add the result if the run learns anyway, or if neither problem nor cause is
+    about the result."""
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.run.run_type == "probe":
         return sentence
@@ -120,7 +123,7 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
         assert cause is not None
         return cause.message
     if cause is not None and cause.columns and set(cause.columns) == set(outcome.columns):
-        return cause.message  # Both use the same series, so one repeats the other.
+        return cause.message  # Both sentences use the same series, so one repeats the other.
     if cause is not None:
         proven = "Cause" if cause.sureness is Confidence.HIGH else "Likely cause"
         return f"{outcome.message} {proven} ({cause.code}): {cause.message}"
@@ -130,16 +133,16 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """Return how the run ended if it crashed, is short or does not learn, and how much is missing if it has no result.
-    Empty if this is already reported."""
+    """Return how the run ended if it crashed, is unfinished, is short or does not learn, and at which of the planned
+    steps. The text is empty if the ending is already reported."""
     ended = facts.run.ending
     if facts.crash is not None:
         return "" if facts.crash.message in said else facts.crash.message
     last = int(facts.run.steps[-1]) if facts.rows == len(facts.run) > 1 else None
-    planned = planned_after(facts.run, last) if facts.verdict in ("unproven", "unjudged") else 0
+    planned = planned_after(facts.run, last) if facts.verdict != "failing" else 0
     where = f" at step {last} of {planned}" if planned else ""
     stopped = ended and ended.kind != "finished" and ended.described not in said
-    how = f" with {ended.described}" if ended and stopped and (facts.short or not facts.learning) else ""
+    how = f" with {ended.described}" if ended and stopped and (planned or facts.short or not facts.learning) else ""
     return f"The log ends{where}{how}." if where or how else ""
 
 
@@ -161,7 +164,8 @@ def _never_paid(idle: Mapping[str, bool]) -> str:
 
 
 def _moved(parts: Mapping[str, np.ndarray]) -> str:
-    """Return which reward components rose or fell beyond noise; empty for a single one, which is the reward."""
+    """Return which reward components rose or fell beyond noise; empty for a single component, which is the reward
+    itself."""
     said = []
     for name, values in parts.items() if len(parts) > 1 else ():
         series = Trajectory()
@@ -174,7 +178,7 @@ def _moved(parts: Mapping[str, np.ndarray]) -> str:
 
 
 def _overview(facts: Facts) -> str:
-    """The first sentence of a run that no finding heads."""
+    """Return the first sentence of a run that no finding heads."""
     run, verdict = facts.run, facts.verdict
     active = [f for f in facts.findings if not f.cleared]
     if run.run_type == "probe":
@@ -189,7 +193,7 @@ def _overview(facts: Facts) -> str:
     if verdict == "unjudged":
         return _unjudged(facts, active)
     if verdict == "unproven" and run.reading is not None and run.reading.decides:
-        differ = f"{run.reading.rows} or {run.reading.other_rows} rows, with different rewards"
+        differ = f"{run.reading.rows} or {run.reading.other_rows} rows"
         return f"The log can be read in two ways that give different results ({differ}), so the run is not judged."
     told = facts.shown
     strange = not_finite_any_longer(run)
@@ -197,17 +201,19 @@ def _overview(facts: Facts) -> str:
     but = f" But {strange}." if strange and not named else ""
     if past := earlier(facts.findings, facts.success):
         return f"{told} {past}{but}"
+    risk = worst_of([f for f in facts.vital if f.kind == "risk"])
     if verdict == "unproven":
         series = facts.success.values()
         troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
-        return f"{told}{but}" if troubled else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
-    vital = [worst_of([f for f in facts.vital if (f.kind == "risk") is risk]) for risk in (False, True)]
+        said = f"{told} {risk.message}" if risk else told
+        return f"{said}{but}" if troubled or risk else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
+    vital = (worst_of([f for f in facts.vital if f.kind != "risk"]), risk)
     known = [told, *(f.message for f in vital if f is not None)]
     return f"{' '.join(known)} {NO_OTHER if len(known) > 1 else 'No problem'} found in the recorded metrics.{but}"
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:
-    """Return why a run is not judged; for a short log, also return the findings that need no more rows, such as
+    """Return why a run is not judged. For a short log, also return the findings that need no more rows, such as
     proofs."""
     run = facts.run
     if run.run_type == "evaluation":
@@ -215,7 +221,9 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
         none = ""
         if o is not None and o.unpaid:
             none = f" Its reward is {o.now:.3g} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
-        return f"This is an evaluation or a transcript of rollouts, so there is no training to judge.{none}"
+        return (
+            f"No training metrics were recognised: the rows are evaluations or rollouts, so there is no verdict.{none}"
+        )
     if run.run_type == "none" or not facts.rows:
         return _nothing_read(run)
     if facts.short:
@@ -225,7 +233,8 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
 
 
 def _next_step(facts: Facts) -> str:
-    """Return one imperative: that of the worst finding, or else one that the settings and the last rows suggest."""
+    """Return one imperative: the first remedy of the worst finding, or else an action that the settings and the last
+    rows suggest."""
     run = facts.run
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
     if noted := worst_of([f for f in active if f.level > Severity.INFO or (facts.short and f.kind == "outcome")]):
@@ -233,7 +242,7 @@ def _next_step(facts: Facts) -> str:
     if facts.short and (facts.rows or (run.ending and run.ending.kind == "exception")):
         return _next_of_short(facts)
     if run.reading is not None and run.reading.decides:
-        return "Name the column of the reward: --map 'NAME=reward_mean'."
+        return "Name the columns, for example with --map 'NAME=reward_mean'."
     if facts.idle:
         return f"Score a correct response with {printable(next(iter(facts.idle)))}: it must get more than 0."
     if any(o.solved for o in facts.success.values()):
@@ -258,14 +267,19 @@ def _next_step(facts: Facts) -> str:
 def _next_of_short(facts: Facts) -> str:
     """Return the next step of a run with too few rows."""
     run = facts.run
-    if run.ending and run.ending.kind == "exception":
-        return "Fix this exception, and start the run again."
+    if run.ending and run.ending.kind not in ("finished", "interrupted"):
+        what = "this exception" if run.ending.kind == "exception" else "the cause of this ending"
+        return f"Fix {what}, and start the run again."
     if not facts.success:
         return f"Log {MISSING[run.run_type]} of each step."
+    if facts.success.get("reward_mean", NOTHING).last_value == 0:
+        return f"{shared_remedies()[CHECK_REWARD].title}."
     if at_intervals(facts.rows, int(run.steps[-1]) - int(run.steps[0])):
         held_out = facts.column("eval_loss")
         evaluated = held_out is not None and np.isfinite(held_out).all()
         return "Evaluate more often." if evaluated else "Log every step."
+    if facts.rows == 1 < run.steps[-1]:
+        return "Keep the metrics of every step, not only of the last step."
     return "Train for more steps."
 
 
@@ -274,7 +288,8 @@ def _nothing_read(run: Run) -> str:
     if run.ending and run.ending.kind != "finished":
         return f"No metric was read before the run ended with {run.ending.described}."
     unread = run.reading.not_recognised if run.reading else ""
-    return f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
+    none = f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
+    return f"{none} Log the mean reward and the loss of each step, or name their columns with --map."
 
 
 def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:
@@ -293,18 +308,20 @@ def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:
 
 
 def worst_of(findings: list[Finding]) -> Finding | None:
-    """Return the most severe finding (of several, the most certain and then the earliest); None if there is none."""
+    """Return the most severe finding, or None without findings. Equally severe findings are ordered by confidence, then
+    by onset."""
     return max(findings, key=lambda f: (f.level, f.sureness, -f.onset_step), default=None)
 
 
 def _went(values: np.ndarray | None) -> str:
-    """The first and the last known value; a single value if they are the same, and none if nothing is known."""
+    """Return the first and the last known value. Return a single value if both are the same, and an empty string if
+    nothing is known."""
     known = [] if values is None else [number(value) for value in values[np.isfinite(values)]]
     return ", then ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
 
 
 def _zeros(loss: np.ndarray | None) -> str:
-    """Return on how many rows the loss is exactly 0, if it is on at least half."""
+    """Return on how many rows the loss is exactly 0, if at least half of the rows are affected."""
     known = np.empty(0) if loss is None else loss[np.isfinite(loss)]
     zeros = int((known == 0).sum())
     return f"The loss is 0 on {zeros} of {counted(len(known), 'row')}." if zeros and 2 * zeros >= len(known) else ""

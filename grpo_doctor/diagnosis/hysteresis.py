@@ -1,4 +1,5 @@
-"""Turns a condition into an alarm: it must hold for some rows, clears after quiet rows, and ignores short pauses."""
+"""Turns a condition into an alarm. The condition must hold for some rows; the alarm clears after quiet rows and ignores
+short pauses."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Episode:
         return self.last_row - self.onset_row + 1
 
     def copy(self) -> Episode:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Episode.__new__(Episode)
         other.onset_row, other.onset_step, other.detected_step = self.onset_row, self.onset_step, self.detected_step
         other.last_row, other.last_step = self.last_row, self.last_step
@@ -48,13 +49,14 @@ class Episode:
         return other
 
     def backdate(self, onset: Any) -> None:
-        """Moves the onset to this step, if known."""
+        """Move the onset to this step, if known."""
         if onset is not None and onset == onset:
             self.onset_step = int(onset)
 
 
 class Alarm:
-    """Alarm of one severity of a check: fires after its hold, clears after quiet rows, and keeps the main episode."""
+    """Alarm of one severity of a check, which fires after its hold, clears after quiet rows, and keeps the main
+    episode."""
 
     __slots__ = ("active", "clear", "episode", "episodes", "least", "level", "longest", "quiet", "recent", "span")
 
@@ -68,7 +70,7 @@ class Alarm:
         self.episodes = 0
 
     def copy(self) -> Alarm:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Alarm.__new__(Alarm)
         other.level, other.least, other.span, other.clear = self.level, self.least, self.span, self.clear
         other.recent, other.quiet, other.active = self.recent, self.quiet, self.active
@@ -83,7 +85,7 @@ class Alarm:
         return not (self.active or self.recent)
 
     def push(self, flag: bool, at: int, row: int, step: int) -> bool:
-        """Processes one row, the check's ``at``-th and the run's ``row``-th; returns whether the alarm started to
+        """Process one row (the check's ``at``-th and the run's ``row``-th); return whether the alarm started to
         fire."""
         self._remember(flag, at, row, step)
         if self.active and self.episode is not None:
@@ -99,7 +101,7 @@ class Alarm:
         return False
 
     def _remember(self, flag: bool, at: int, row: int, step: int) -> None:
-        """Keeps the recent rows on which the condition held."""
+        """Keep the recent rows on which the condition held."""
         recent = self.recent
         while recent and recent[0][0] <= at - self.span:
             recent = recent[1:]
@@ -119,7 +121,7 @@ class Alarm:
         self.episodes += 1
 
     def block(self, flags: np.ndarray, at: int, rows: np.ndarray, steps: np.ndarray) -> Iterator[int]:
-        """Processes many rows, starting at the check's ``at``-th; yields each position at which the episode's last row
+        """Process many rows, starting at the check's ``at``-th; yield each position at which the episode's last row
         changed."""
         i, n = 0, len(flags)
         while i < n:

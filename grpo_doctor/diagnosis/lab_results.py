@@ -1,4 +1,4 @@
-"""Results of the experiments as pages and reports quote them: ``measured.json``, written by ``grpo-doctor lab``.
+"""Results of the experiments that pages and reports quote (``measured.json``, written by ``grpo-doctor lab``).
 
 Every run is in ``docs/evidence/lab.parquet`` of the repository, with the command that repeats it.
 """
@@ -20,7 +20,7 @@ VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect
 
 class Share(msgspec.Struct, frozen=True):
     """Number of cases (projects and faults) in which the causes at one confidence were correct, with the 95% interval
-    of their share."""
+    of the share."""
 
     right: int
     of: int
@@ -33,15 +33,15 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Harm(msgspec.Struct, frozen=True, kw_only=True):
-    """An untreated fault of the engine: mean scores of the last steps, and when a check found it.
+    """An untreated fault of the engine: mean scores of the last steps, and the step at which a check found the fault.
 
     Attributes:
-        codes: the checks that should find it.
+        codes: the checks that should find the fault.
         begins: the first step with the fault, out of ``steps``.
         alone, twin: score with the fault, and score of the same run without it.
-        by: the check that found it first during training.
+        by: the check that found the fault first during training.
         named, reward: the steps at which the fault was found, and at which the reward checks alone found something;
-            medians over the seeds, None if that is after the end of the run.
+            medians over the seeds, None if the median is after the end of the run.
     """
 
     codes: list[str]
@@ -56,14 +56,14 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lead(self) -> float | None:
-        """Minimum number of steps by which the fault was found earlier; None if it was not found."""
+        """Minimum number of steps by which the fault was found earlier, or None if it was not found."""
         return None if self.named is None else (self.steps if self.reward is None else self.reward) - self.named
 
     def __str__(self) -> str:
         return f"score {self.alone:.2f} with the fault, {self.twin:.2f} without it ({_seeds(self.seeds)})"
 
     def early(self, fault: str) -> str:
-        """How early the fault was found, as a sentence."""
+        """Return how early the fault was found, as a sentence."""
         assert self.lead is not None
         shown = "does not show it by the end" if self.reward is None else f"shows it at step {self.reward:.0f}"
         return (
@@ -103,18 +103,18 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     treatments: list[Treatment] = []
 
     def tried(self, code: str, remedy: str) -> list[Treatment]:
-        """The effect of a remedy on the faults that this check should find."""
+        """Return the effect of a remedy on the faults that this check should find."""
         return [t for t in self.treatments if t.remedy == remedy and code in self.faults[t.fault].codes]
 
 
 @lru_cache(maxsize=1)
 def stored() -> Measured:
-    """The stored figures."""
+    """Return the stored figures."""
     return msgspec.json.decode(FILE.read_bytes(), type=Measured)
 
 
 def of_lab(fault: str, arm: str = "mended") -> str:
-    """The effect of a treatment on a fault of the engine; without a treatment, the scores with and without the
+    """Return the effect of a treatment on a fault of the engine; without a treatment, the scores with and without the
     fault."""
     found = stored()
     treated = next((str(t) for t in found.treatments if (t.fault, t.arm) == (fault, arm)), None)

@@ -21,7 +21,8 @@ from .examine import Examination, Snapshot
 from .verdict import Diagnosis, diagnosis_of
 
 KEPT = 512
-"""Rows kept to find early indicators before a fall; a third of them are searched, and they take about 1 MB."""
+"""Number of rows kept to find early indicators before a fall. A third of the rows are searched, and all rows take about
+1 MB."""
 _CORE = tuple(name for name in NUMBER_FIELDS if name in CORE)
 _GET = {names: attrgetter(*names) for names in (NUMBER_FIELDS, _CORE, OBJECT_FIELDS, TEXT_FIELDS)}
 
@@ -34,10 +35,8 @@ class _Row(NamedTuple):
     """The newest row, which later records of its step may change, and the examination before that row.
 
     Attributes:
-        number: of the row, from 0.
-        records: of its step, in their order.
-        samples: of all its records.
-        previous: step of the row before.
+        number: number of the row, starting at 0. records: records of the row's step, in order. samples: samples of all
+            these records. previous: step of the previous row.
     """
 
     number: int
@@ -89,15 +88,14 @@ class LiveDoctor:
         rollouts: Iterable[Sample | Mapping[str, Any]] | None = None,
         batch: TokenBatch | None = None,
     ) -> list[Finding]:
-        """Processes the record of a step; returns the findings that are new or more severe.
+        """Process the record of a step; return the findings that are new or more severe.
 
         Args:
             record: the known fields of the step.
-            samples: some of its responses, to be shown.
-            rollouts: all of its responses instead, as samples or as rows of any framework. They provide the fields that
-                the record lacks.
-            batch: log-probabilities of some of its responses, for example on every tenth step, which show why rollout
-                engine and trainer differ.
+            samples: some responses of the step, to be shown. rollouts: all responses of the step instead, as samples or
+                as rows of any framework. Rollouts provide the fields that the record lacks. batch: log-probabilities of
+                some responses of the step, for example on every tenth step, which show why rollout engine and trainer
+                differ.
 
         Raises:
             BatchError: if lists of the batch differ in length from their response.
@@ -127,7 +125,7 @@ class LiveDoctor:
         return fresh
 
     def _next(self, record: StepRecord, samples: tuple[Sample, ...]) -> _Row:
-        """The row of a record: a new row, or the newest row with this record added and the examination reset."""
+        """Return the row of a record: a new row, or the newest row with this record added and the examination reset."""
         row = self._row
         if row is not None and continues(record, row.records[-1]):
             self.examination.restore(row.before)
@@ -136,7 +134,7 @@ class LiveDoctor:
         return _Row(number, (record,), samples, previous, self.examination.snapshot())
 
     def ahead(self, record: StepRecord) -> list[Finding]:
-        """The findings if this record came next; the state does not change."""
+        """Return the findings if this record came next; the state does not change."""
         row, known, examination = self._row, dict(self._known), self.examination.snapshot()
         recent = self._recent.copy()
         steps, settings = self.summary.steps.copy(), dict(self.summary.settings)
@@ -149,12 +147,12 @@ class LiveDoctor:
         return found
 
     def findings(self) -> list[Finding]:
-        """All findings so far, with roles, remedies and rivals."""
+        """Return all findings so far, with roles, remedies and rivals."""
         return self.diagnosis().findings
 
     @np.errstate(all="ignore")
     def diagnosis(self) -> Diagnosis:
-        """The diagnosis of the run so far."""
+        """Return the diagnosis of the run so far."""
         found = self.examination.findings(self.summary)
         rows = 0 if self._row is None else self._row.number + 1
         coverage, success = self.examination.coverage(found, {}), self.examination.success
@@ -162,11 +160,11 @@ class LiveDoctor:
         return diagnosis_of(self.summary, self.catalogue, found, coverage, success, rows=rows, recorded=recorded)
 
     def _column(self, name: str) -> np.ndarray:
-        """The values of a field on the kept rows."""
+        """Return the values of a field on the kept rows."""
         return np.array([values.get(name, math.nan) for values in self._recent])
 
     def _values(self, row: _Row) -> tuple[dict[str, float], dict[str, Any]]:
-        """The known numbers of a row, and all known values including lists, events and samples."""
+        """Return the known numbers of a row, and all known values including lists, events and samples."""
         record = row.records[0] if len(row.records) == 1 else merged(row.records)
         if row.samples:
             from ..rollouts import completed, sampled

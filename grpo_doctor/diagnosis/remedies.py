@@ -1,4 +1,5 @@
-"""Remedies and rival explanations as data: ``advice.toml`` in each family of checks, ``remedies.toml`` for all of them.
+"""Remedies and rival explanations as data: ``advice.toml`` in each family of checks, ``remedies.toml`` for all
+families.
 
 A file is read when a finding of its family is reported, not when the catalogue loads.
 """
@@ -33,12 +34,12 @@ class Advice(NamedTuple):
 
 @cache
 def shared_remedies() -> Mapping[str, Remedy]:
-    """The remedies that checks of several families share, by id. Raises `CheckError`."""
+    """Return the remedies that checks of several families share, by id. Raises `CheckError`."""
     return _remedies(SHARED, _read(SHARED))
 
 
 def advice_for(file: str, code: str) -> Advice:
-    """The advice of the check ``code``, declared in ``file``. Raises `CheckError`."""
+    """Return the advice of the check ``code``, declared in ``file``. Raises `CheckError`."""
     return _family(Path(file).with_name("advice.toml")).get(code, Advice())
 
 
@@ -73,7 +74,8 @@ def _remedies(path: Path, document: Mapping[str, Any]) -> dict[str, Remedy]:
 
 
 def _step(who: str, do: str | dict[str, str]) -> Step:
-    """Parse the action; in TOML, a table ``{built-in = "…"}`` describes how the framework's trainer already does it."""
+    """Parse the action. In TOML, a table ``{built-in = "…"}`` describes how the framework's trainer already applies the
+    remedy."""
     if isinstance(do, str):
         return Step(who, do)
     return Step(who, f"Built in: {do['built-in']}. Apply it to code of your own.", built_in=True)

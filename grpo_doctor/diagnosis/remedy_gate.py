@@ -14,7 +14,7 @@ from .early_indicators import Columns
 
 
 class Declared(NamedTuple):
-    """A remedy that does not apply at some values of a setting, declared under one of these names."""
+    """A remedy that does not apply at some values of a setting, which is declared under one of these names."""
 
     remedy: str
     names: tuple[str, ...]
@@ -38,7 +38,7 @@ SIGNS = (
     Sign("raise-learning-rate", "kl", 0.0, 3e-3, "the KL to the reference is {:.2g} nats/token"),
     Sign("filter-dead-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
 )
-"""The signs of a run that does not learn, the first ones first. One of 68 public runs that learn has a KL below
+"""The signs of a run that does not learn, in order of precedence. One of 68 public runs that learn has a KL below
 0.004."""
 _COEFFICIENT = ("entropy_coef", "entropy_coeff")
 DECLARED = (
@@ -55,8 +55,9 @@ DECLARED = (
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
 CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
-"""Remedies that are withheld if the reward has been constant since the first row or the task reward has never been
-above 0, because they have no effect until the reward function works. A higher response limit can make it work."""
+"""Remedies that are withheld if the reward has been constant since the first row, or if the task reward has never been
+above 0. These remedies have no effect until the reward function works. A higher response limit is not among them,
+because it can make the reward function work."""
 REFUTED = (
     ("too_low", "lower-learning-rate", "the learning rate is too low"),
     ("solved", "check-the-reward", "the task is solved"),
@@ -66,7 +67,7 @@ REFUTED = (
 )
 """Remedies that the evidence under this name rules out, each with the reason."""
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
-"""Pairs of contradictory remedies; a report gives only the one that comes first."""
+"""Pairs of contradictory remedies; a report gives only the remedy that comes first."""
 BACK = "roll-back"
 OF_A_BONUS = frozenset({"drop-entropy-bonus", "prove-entropy-sign"})
 """Remedies for an entropy bonus. Trainers add an entropy bonus only on request, so these remedies come last if no
@@ -74,7 +75,7 @@ coefficient is declared."""
 
 
 def refused(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Remedies that a declared setting rules out, each with the reason."""
+    """Yield remedies that a declared setting rules out, each with the reason."""
     for gate in DECLARED:
         value = next((settings[name] for name in gate.names if isinstance(settings.get(name), int | float)), None)
         if value is not None and gate.senseless(figure(value)):
@@ -82,7 +83,8 @@ def refused(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def signs(column: Columns) -> dict[str, tuple[bool, str]]:
-    """Return whether the sign of each remedy holds, with the level in words, if its metric is recorded."""
+    """Return whether the sign of each remedy is present, with the level in words, if the metric of the sign is
+    recorded."""
     found = {}
     for sign in SIGNS:
         values = column(sign.field)
@@ -102,10 +104,10 @@ def senseless(
     unpaid: bool = False,
     idle: bool = False,
 ) -> Iterator[tuple[str, str]]:
-    """Remedies that do not apply to this run, each with the reason.
+    """Yield remedies that do not apply to this run, each with the reason.
 
-    ``first`` is the first step of its log. ``unpaid`` is true if the task reward was never above its minimum, and
-    ``idle`` if this holds for one of the reward components.
+    ``first`` is the first step of the run's log. ``unpaid`` is true if the task reward was never above its minimum;
+    ``idle`` is true if a reward component was never above its minimum.
     """
     yield from refused(settings)
 
@@ -133,31 +135,30 @@ def senseless(
 
 
 def contradicting(given: Mapping[str, str]) -> dict[str, str]:
-    """The remedies that contradict one of the given remedies, each with the reason; ``given`` maps a remedy to its
-    finding."""
+    """Return the remedies that contradict one of the given remedies, each with the reason; ``given`` maps a remedy to
+    its finding."""
     pairs = [*OPPOSED, *((b, a) for a, b in OPPOSED)]
     return {other: f"{given[one]} recommends the opposite" for one, other in pairs if one in given}
 
 
 def unfounded(finding: Finding) -> bool:
-    """Whether a rollback alone does not help with this finding: its cause is unknown, so the same settings fail
+    """Return whether a rollback alone does not help with this finding: its cause is unknown, so the same settings fail
     again."""
     return finding.kind == "outcome" and not finding.explained_by
 
 
 def built_in(remedy: Remedy, framework: str | None) -> bool:
-    """Whether the trainer of this framework already applies the remedy."""
+    """Return whether the trainer of this framework already applies the remedy."""
     return any(step.built_in for step in remedy.steps if step.who == framework)
 
 
 def on_request(remedy: Remedy, settings: Mapping[str, Any]) -> bool:
-    """Whether the remedy changes an entropy bonus that the run may not have."""
+    """Return whether the remedy changes an entropy bonus that the run may not have."""
     return remedy.id in OF_A_BONUS and settings.keys().isdisjoint(_COEFFICIENT)
 
 
 def placed(remedy: Remedy, finding: Finding) -> Remedy:
-    """Return the remedy; for a rollback, it names the cause to fix first and the step before which the checkpoint must
-    be."""
+    """Return the remedy. A rollback names the cause to fix first, and the step before which the checkpoint must be."""
     if remedy.id != BACK:
         return remedy
     cause = next(iter(finding.explained_by), finding.code)

@@ -12,6 +12,9 @@ from ..series.trajectory import SUCCESS, TURNED
 from ..series.trend import FEW, HALF, LEAST, SOLVED, Outcome
 
 HELD_OUT = ("eval_score", "eval_loss")
+EVALUATED = 3
+"""Number of evaluations at or above which a run with fewer rows is judged too, because each evaluation is a mean over
+the held-out data."""
 NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
 OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
 """Names of the two series in preference training."""
@@ -23,35 +26,37 @@ def names_of(run_type: RunType) -> Mapping[str, str]:
 
 
 UNTOUCHED = 0.01
-"""Distance of a preference loss from ln 2, in nats, up to which nothing has moved, as in PRF002; a margin of m moves
-the loss by m/2."""
+"""Distance of a preference loss from ln 2, in nats, up to which the policy has not moved, as in PRF002. A margin of m
+moves the loss by m/2."""
 CONSTANT = 1e-6
-"""Share of its size up to which the changes of a series, and its noise, are rounding."""
+"""Share of the size of a series up to which its changes and its noise are rounding."""
 
 
 def lost(success: Mapping[str, Outcome]) -> list[str]:
-    """The series that fell from their best level; a held-out loss does not count if the held-out score rose."""
+    """Return the series that fell from their best level; a held-out loss does not count if the held-out score rose."""
     score = success.get("eval_score")
     rose = score is not None and score.risen
     return [name for name, o in success.items() if o.fallen and not (rose and name == "eval_loss")]
 
 
 def evidence(success: Mapping[str, Outcome], run_type: RunType) -> dict[str, Outcome]:
-    """The series that can show learning; the loss of a preference run also falls if no pair is ranked better."""
+    """Return the series that can show learning; the loss of a preference run also falls if no pair is ranked better."""
     return {name: o for name, o in success.items() if not (run_type == "preference" and name == "loss")}
 
 
 def beyond_reference(success: Mapping[str, Outcome]) -> bool:
-    """Return whether a preference run has moved past its start by more than the noise, by its margin or, without one,
-    by its loss.
+    """Return whether a preference run has moved past its start by more than the noise, by its margin or, without a
+    margin, by its loss.
 
-    By convexity (Jensen), the loss is never smaller than that of the mean margin; a smaller one belongs to another
-    method, which starts elsewhere. A loss that was below half of ln 2 from the start also belongs to another method. A
-    held-out loss above ln 2 contradicts learning: on other pairs, the policy is worse than at its start.
+    By convexity (Jensen), the loss is never smaller than the loss of the mean margin. A smaller loss belongs to another
+    method, which starts at another value. A loss that was below half of ln 2 from the start also belongs to another
+    method. A held-out loss above ln 2 contradicts learning: on other pairs, the policy is worse than at its start.
     """
     margin, loss, held_out = success.get("reward_margin"), success.get("loss"), success.get("eval_loss")
-    if held_out is not None and -held_out.now > math.log(2):
+    if held_out is not None and -held_out.last_value > math.log(2):
         return False
+    if evaluated_below_start(success):
+        return True
     if margin is not None and not math.isnan(margin.now):
         own = loss is None or -loss.now + loss.shown >= np.logaddexp(0.0, -margin.now)
         return bool(margin.now > max(margin.shown, 2 * UNTOUCHED) and own)
@@ -59,19 +64,33 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
     return loss is not None and begun and -loss.now + max(loss.shown, UNTOUCHED) < math.log(2)
 
 
+def evaluated_below_start(success: Mapping[str, Outcome]) -> bool:
+    """Return whether the last of several evaluations has a held-out preference loss below half of ln 2.
+
+    Each evaluation is a mean over the held-out pairs, so a few evaluations are sufficient.
+    """
+    margin, loss = success.get("reward_margin"), success.get("eval_loss")
+    if loss is None or loss.rows < EVALUATED or -loss.last_value >= HALF * math.log(2):
+        return False
+    own = (
+        -loss.last_value >= np.logaddexp(0.0, -margin.last_value) if margin else -loss.first_value > HALF * math.log(2)
+    )
+    return bool(own)
+
+
 def worse(o: Outcome) -> bool:
-    """Return whether the last level is below the first, beyond noise; the test of a fall is stricter, because it is
+    """Return whether the last level is below the first, beyond noise. The test of a fall is stricter, because it is
     applied after every row."""
     return o.first - o.now > o.shown and o.rows >= FEW
 
 
 def together(success: Mapping[str, Outcome]) -> list[str]:
-    """The reward (or the success rate) and the held-out score, if both together improved but neither alone.
+    """Return the reward (or the success rate) and the held-out score, if both together improved but neither alone.
 
-    They are measured on different responses. Their gains, as shares of the detectable gain, are therefore combined like
-    the quantiles of independent tests: their sum is divided by the root of their number (Stouffer et al., The American
-    Soldier, 1949). Each counts as at most one detectable gain and must reach half of one; a smaller reward gain is
-    reported as flat.
+    Reward and held-out score are measured on different responses. The two gains, as shares of the detectable gain, are
+    therefore combined like the quantiles of independent tests. The sum of the gains is divided by the root of their
+    number (Stouffer et al., The American Soldier, 1949). Each gain counts as at most one detectable gain, and must
+    reach half of that; a smaller reward gain is reported as flat.
     """
     trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
     if trained is None or "eval_score" not in success:
@@ -81,7 +100,7 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
 
 
 def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
-    """One sentence on what the success series show, with the held-out score."""
+    """Return one sentence on what the success series show, with the held-out score."""
     names = names_of(run_type)
     said, told = _claim(success, names, learning, run_type)
     held_out = evaluated(success, run_type, told)
@@ -111,7 +130,15 @@ def _claim(
         went = " and ".join(f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
         return f"{improved}: {went}, which together exceeds the noise", pair
     if learning and (beyond := _beyond_start(recorded)):
-        return f"{improved}: {beyond}", ()
+        return f"{improved}: {beyond}", ("eval_loss",) if evaluated_below_start(recorded) else ()
+    return _no_gain(recorded, names, run_type)
+
+
+def _no_gain(
+    recorded: Mapping[str, Outcome], names: Mapping[str, str], run_type: RunType
+) -> tuple[str, Collection[str]]:
+    """Return the sentence on a run that has not improved, and the series that it names."""
+    success = evidence(recorded, run_type)
     none = "No evidence of learning"
     for name, o in success.items():
         if o.solved and not o.fallen and o.rows >= LEAST:
@@ -120,20 +147,22 @@ def _claim(
         if o.shown == o.shown:
             better = _after_best(name, o) if o.best - o.first > o.shown else ""
             return f"{none}: {_flat(names[name], o, *_levels(name, o))}{better}", (name,)
+    if held_out := evaluated(recorded, run_type):
+        return f"{none}: {held_out}, too few to distinguish a change from noise", HELD_OUT
     few = "too few recognised values" if success else "no recognised values"
     measures = "margin, the reward accuracy" if run_type == "preference" else "reward, the success rate"
     return f"{none}: the log has {few} of the {measures} or a held-out score", ()
 
 
 def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collection[str] = ()) -> str:
-    """Return how the held-out score, or else the held-out loss, changed, with the number of its values while they are
-    few. Empty if there is none, or if it is already reported (``told``)."""
+    """Return how the held-out score, or else the held-out loss, changed, with the number of values if there are few.
+    The text is empty without such a series, or if the change is already reported (``told``)."""
     name = next((name for name in HELD_OUT if name in success and success[name].rows > 1), "")
     if not name or name in told:
         return ""
     o = success[name]
     level = _levels(name, o)
-    ends = _signed(name, o.first_value, o.last_value)  # each is a mean over the held-out prompts
+    ends = _signed(name, o.first_value, o.last_value)  # each value is a mean over the held-out prompts
     first, now = level if o.fallen or (ends[1] > ends[0]) is not (level[1] > level[0]) else ends
     few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
     title = names_of(run_type)[name]
@@ -144,8 +173,11 @@ def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collectio
 
 
 def _beyond_start(success: Mapping[str, Outcome]) -> str:
-    """Return the sentence on how far a preference run is past its start; empty if it records neither a margin nor a
-    loss."""
+    """Return the sentence on how far a preference run is past its start; empty if the run records neither a margin nor
+    a loss."""
+    if evaluated_below_start(success):
+        held_out = 0 - success["eval_loss"].last_value
+        return f"the held-out loss is {held_out:.3g}, below the initial value ln 2 (0.693) of a preference run"
     if (margin := success.get("reward_margin")) is not None:
         return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run"
     if (loss := success.get("loss")) is not None:
@@ -161,13 +193,13 @@ def _near(o: Outcome) -> str:
 
 
 def _after_best(name: str, o: Outcome) -> str:
-    """Return the best level if the last one is below it by more than a detectable change."""
+    """Return the best level if the last level is below it by more than a detectable change."""
     best = 0 - o.best if name in TURNED else o.best
     return f", after a best level of {best:.3g}" if o.best - o.now > o.shown else ""
 
 
 def _flat(name: str, o: Outcome, first: float, now: float) -> str:
-    """Return what a series without a gain shows: it is constant, it is short, or it has noise of a given size."""
+    """State for a series without a gain whether it is constant, short, or has noise of a given size."""
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
         return f"the {name} is {now:.3g} on all {o.rows} rows"
     if worse(o):
@@ -178,14 +210,16 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
         changed = f"the {name} is {now:.3g} at the start and at the end"
     if o.rows < FEW:
         return f"{changed}, and {o.rows} values are too few to distinguish a change from noise"
-    if o.now - o.first > o.shown and 0 < o.lean <= 1:
+    if o.now - o.first > o.shown and not o.lean:
+        return f"{changed}, but noise does not distinguish {now:.3g} from guessing (0.5)"
+    if o.now - o.first > o.shown and o.lean <= 1:
         return f"{changed}, but consecutive values are correlated, and such noise can drift as far"
     return f"{changed} (smallest detectable change: {o.shown:.2g})"
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:
-    """The first and the last level, as recorded. They are computed as 0 minus the level, because -0.0 would print its
-    sign."""
+    """Return the first and the last level, as recorded. Negated series are computed as 0 minus the level, because a
+    sign change alone would print -0."""
     return _signed(name, o.first, o.now)
 
 

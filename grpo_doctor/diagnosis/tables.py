@@ -18,11 +18,11 @@ from .wording import number
 _Columns: TypeAlias = Callable[[str], np.ndarray | None]
 
 LATE = 0.1
-"""Share of rows at the end of the run that counts as observed; at least five rows."""
+"""Share of rows at the end of the run that counts as observed (at least five rows)."""
 
 
 def tables_of(run: Run) -> list[Table]:
-    """The tables whose fields the run has."""
+    """Return the tables whose fields the run has."""
     if run.run_type != "rl" or not len(run):
         return []
     made = (_indicators(run), _dead_groups(run), _kl_share(run), _epochs(run))
@@ -46,7 +46,7 @@ INDICATORS = {
     "eot_per_response": "end-of-turn tokens per response",
     "truncated_rate": "share of truncated responses",
 }
-"""Fields without a general range: normal values depend on model and task, so only the change is shown."""
+"""Fields without a general range of normal values, which depend on model and task; only the change is shown."""
 
 
 def _indicators(run: Run) -> Table | None:
@@ -92,7 +92,7 @@ def _dead_groups(run: Run) -> Table | None:
 
 
 def _tasks(run: Run) -> Iterator[tuple[str, _Columns]]:
-    """The rows of each task, with its own columns."""
+    """Yield the rows of each task, with its own columns."""
     recorded = [row for row in run.columns.get("by_task", ()) if row]
     for task in dict.fromkeys(name for row in recorded for name in row):
         yield task, _columns_of([row[task] for row in recorded if task in row])
@@ -136,7 +136,7 @@ def _share(shares: np.ndarray) -> str:
 
 
 def _chance(column: _Columns) -> np.ndarray | None:
-    """The success rate, or without it the mean reward if all rewards are between 0 and 1."""
+    """Return the success rate, or else the mean reward if all rewards are between 0 and 1."""
     if (rate := column("success_rate")) is not None:
         return rate
     low, high = _finite(column("reward_min")), _finite(column("reward_max"))
@@ -174,7 +174,7 @@ def _kl_share(run: Run) -> Table | None:
 
 
 def _spread(rows: np.ndarray, most: int = 6) -> list[int]:
-    """The first, the last and evenly spaced rows between them."""
+    """Return the first, the last and evenly spaced rows between them."""
     if len(rows) <= most:
         return [int(row) for row in rows]
     return [int(rows[i]) for i in np.linspace(0, len(rows) - 1, most).astype(int)]
@@ -222,8 +222,8 @@ TESTS = 3
 
 
 def before_next_run(findings: Sequence[Finding]) -> list[str]:
-    """Steps before the next run, in the order of the findings: what to verify, what not to use, what to change first,
-    and what to watch."""
+    """Return what to do before the next run, in the order of the findings: verify, stop using, change first, and
+    watch."""
     grave = [f for f in findings if f.level >= Severity.WARNING and f.role != "symptom"]
     grave = [f for f in grave if f.role != "note" and not f.explained_by] or grave[:3]
     verify = [f"Verify first ({f.code}): {rival.separated_by}" for f in grave for rival in f.rivals]

@@ -1,4 +1,4 @@
-"""Decides which folders of a user's own checks may be executed: those that the user trusted, if their content is
+"""Decides which folders of a user's own checks may be executed: folders that the user trusted and whose content is
 unchanged.
 
 A configuration file is part of the analysed repository, so naming a folder in it is not a permission. The permission is
@@ -16,7 +16,7 @@ from ..config import Config, ConfigError
 
 
 def trusted(config: Config) -> tuple[Path, ...]:
-    """The folders of checks that the settings name. Raises `ConfigError` if one of them may not be executed."""
+    """Return the folders of checks that the settings name. Raises `ConfigError` if a folder may not be executed."""
     if config.checks and not config.trust_checks:
         known = read()
         for folder in config.checks:
@@ -36,7 +36,7 @@ def _refuse_untrusted(folder: Path, origin: str, known: dict[str, str]) -> None:
 
 
 def store() -> Path:
-    """The file that names the trusted folders. Raises `ConfigError` if the user has no home directory."""
+    """Return the file that names the trusted folders. Raises `ConfigError` if the user has no home directory."""
     given = Path(os.environ.get("XDG_CONFIG_HOME", ""))
     base = given if given.is_absolute() else Path(os.path.expanduser("~")) / ".config"
     if not base.is_absolute():  # a path below the current folder could come with the repository
@@ -45,7 +45,7 @@ def store() -> Path:
 
 
 def read() -> dict[str, str]:
-    """The digest of each trusted folder by its absolute path. Raises `ConfigError`."""
+    """Return the digest of each trusted folder by its absolute path. Raises `ConfigError`."""
     path = store()
     try:
         return msgspec.json.decode(path.read_bytes(), type=dict[str, str])
@@ -58,7 +58,8 @@ def read() -> dict[str, str]:
 
 
 def digest(folder: Path) -> str:
-    """A hash over the names and contents of all files in a folder. Raises `ConfigError` if it cannot be computed.
+    """Return a hash over the names and contents of all files in a folder. Raises `ConfigError` if the hash cannot be
+    computed.
 
     Compiled files in ``__pycache__`` are excluded: the catalogue never reads them for a user's own checks.
     """

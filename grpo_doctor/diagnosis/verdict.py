@@ -1,9 +1,10 @@
-"""Turns findings into a diagnosis: what happened, why, what to change, the verdict, and what it is based on.
+"""Turns findings into a diagnosis: what happened, why, what to change, the verdict, and its basis.
 
-**What happened** comes from the outcomes, those about success (`series.trajectory`) first; **why** comes from the
-findings that explain them. The kind of a finding limits its weight. An *outcome* and a *defect* keep their severity. A
-*risk* is at most a warning in a run that learns anyway, and info if it is in the settings. A *remark* is info. A past
-finding is reported as past and has no weight. Only an active finding at error or above therefore makes the run failing.
+**What happened** comes from the outcomes, beginning with outcomes about success (`series.trajectory`). **Why** comes
+from the findings that explain the outcomes. The kind of a finding limits its weight. An *outcome* and a *defect* keep
+their severity. A *risk* is at most a warning in a run that learns anyway, and info if it is in the settings. A *remark*
+is info. A past finding is reported as past and has no weight. Only an active finding at error or above therefore makes
+the run failing.
 """
 
 from __future__ import annotations
@@ -27,33 +28,31 @@ from .faq import answers_of
 from .framework import framework
 from .headline import ENOUGH, Facts, headline, planned_after
 from .remedy_gate import BACK, built_in, contradicting, on_request, placed, senseless, unfounded
-from .success import HELD_OUT, beyond_reference, evidence, lost, together
+from .success import EVALUATED, HELD_OUT, beyond_reference, evidence, lost, together
 from .tables import before_next_run, tables_of
 from .wording import rendered
 
 Verdict = Literal["failing", "suspect", "healthy", "unproven", "unjudged"]
 
 SLACK, BLUR = 4, 1 / 64
-"""Rows, and share of all rows, by which the onset of a cause may come after that of its effect: an alarm needs some
+"""Rows, and share of all rows, by which the onset of a cause may come after that of its effect. An alarm needs some
 rows to fire, and a fall is dated to a bin."""
 LASTS = 10
-"""Rows before the onset of an effect up to which its cause must have lasted."""
+"""Number of rows before the onset of an effect up to which its cause must have lasted."""
 OF_REWARD = frozenset(
     "reward_mean reward_std reward_min reward_max dead_share zero_variance_share zero_variance_groups live_groups "
     "groups advantage_max advantage_min advantage_std success_rate".split()
 )
-"""Series that are constant if the reward is constant; they repeat the finding and explain nothing."""
+"""Series that are constant if the reward is constant; these series repeat the finding and explain nothing."""
 REACH = 2 / 3
-"""Share of the time before a fall within which its cause must begin: a state that held while the run improved did not
+"""Share of the time before a fall within which its cause must begin. A state that lasted while the run improved did not
 cause the fall."""
-EVALUATED = 3
-"""Evaluations at or above which a run with fewer rows is judged, too: each is a mean over the held-out data."""
 ENDING = "ending"
 """Family of the checks that report how a run ended."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
-"""The outcomes that come first among equally severe ones, in reverse order. Outcomes about success come first.
-Truncation precedes them, because metrics of truncated responses do not describe whole responses. NaN or infinity
-precedes a reward that has not risen."""
+"""The outcomes that come first among equally severe outcomes, in reverse order. Outcomes about success come first.
+Truncation precedes outcomes about success, because metrics of truncated responses do not describe whole responses. NaN
+or infinity precedes a reward that has not risen."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -71,9 +70,9 @@ class Diagnosis(msgspec.Struct, kw_only=True):
     """The diagnosis of one run.
 
     ``outcome`` is the code of the main problem and ``cause`` the code that explains it, as in the headline. If no cause
-    is known, ``cause`` is the outcome itself; both are None if there is no problem. ``onset_step`` is when it began.
-    ``success`` contains the state of every success series, and ``moved`` the metrics that left their range before a
-    fall.
+    is known, ``cause`` is the outcome itself; both are None if there is no problem. ``onset_step`` is the step at which
+    the problem began. ``success`` contains the state of every success series, and ``moved`` the metrics that left their
+    range before a fall.
     """
 
     source: str
@@ -109,7 +108,7 @@ class Diagnosis(msgspec.Struct, kw_only=True):
         return learns(self.success, self.run_type)
 
     def finding(self, code: str) -> Finding | None:
-        """The finding with this code."""
+        """Return the finding with this code."""
         return next((f for f in self.findings if f.code == code), None)
 
     def _repr_html_(self) -> str:
@@ -129,10 +128,10 @@ def weight(finding: Finding) -> Severity:
 
 
 def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
-    """Whether a success series shows learning or a solved task, and no series fell back.
+    """Return whether a success series shows learning or a solved task, and no series fell back.
 
     A preference run begins where policy and reference are equal (arXiv 2305.18290, equation 7), at a margin of 0 and a
-    loss of ln 2. A run beyond that has learned, even if its log starts late.
+    loss of ln 2. A run beyond that margin and loss has learned, even if its log starts late.
     """
     if lost(success):
         return False
@@ -157,7 +156,7 @@ def _settle(catalogue: Catalogue, findings: list[Finding], learning: bool) -> No
 
 
 def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
-    """Adds conclusions from the findings, repeatedly, until nothing is added."""
+    """Add conclusions from the findings, repeatedly, until nothing is added."""
     waiting = [c for c in catalogue.checks.values() if c.conclusion is not None and c.code not in found]
     grown = True
     while grown:
@@ -193,12 +192,11 @@ def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
 def _link(
     catalogue: Catalogue, findings: list[Finding], within: tuple[float, float], well: tuple[float, float]
 ) -> None:
-    """Fill ``explained_by``: a finding explains another if its check declares it, it does not begin after the other,
-    and the other began while it lasted. A past finding explains nothing that an active finding with higher confidence
-    accounts for.
+    """Fill ``explained_by``. Finding A explains finding B if the check of A declares B, A does not begin after B, and B
+    began while A lasted. A past finding explains nothing that an active finding with higher confidence explains.
 
-    ``well`` contains the first step and the step at which success began to fall. A threshold that was crossed early in
-    that time does not explain the fall; a proven mechanism may.
+    ``well`` contains the first step and the step at which success began to fall. A threshold that was crossed early
+    between these steps does not explain the fall; a proven mechanism may.
     """
     (slack, reach), (began, fell) = within, well
     for finding in findings:
@@ -223,7 +221,7 @@ def _link(
 
 def same_in_other_words(cause: Finding, effect: Finding) -> bool:
     """Return whether an outcome uses the same series as another finding, or a finding uses a series that a constant
-    reward makes constant. A proven mechanism never counts as the same."""
+    reward makes constant. A proven mechanism never counts as a repetition."""
     if cause.kind == "defect":
         return False
     read = set(cause.columns)
@@ -232,16 +230,17 @@ def same_in_other_words(cause: Finding, effect: Finding) -> bool:
 
 
 def _needed(cause: Finding, effect: Finding) -> Severity:
-    """How severe a finding must be to explain another: an outcome at least as severe as the outcome it explains.
+    """Return the severity that a finding needs to explain another: an outcome must be at least as severe as the outcome
+    that it explains.
 
-    Critical counts as error, because it means that an outcome has lasted, not that it came first.
+    Critical counts as error, because critical means that an outcome has lasted, not that it came first.
     """
     both_suffered = "outcome" == cause.kind == effect.kind
     return min(effect.level, Severity.ERROR) if both_suffered else min(effect.level, Severity.WARNING)
 
 
 def _roots(finding: Finding, by_code: Mapping[str, Finding]) -> list[Finding]:
-    """The root findings of every chain of explanations that ends in this one."""
+    """Return the root findings of every chain of explanations that ends in this finding."""
     seen: dict[str, Finding] = {}
     waiting = [finding]
     while waiting:
@@ -258,11 +257,11 @@ def _strength(finding: Finding) -> tuple[Confidence, Severity, int]:
 
 
 def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Finding | None, Finding | None]:
-    """Assigns roles to the findings; returns the outcome and the cause for the headline."""
+    """Assign roles to the findings; return the outcome and the cause for the headline."""
     by_code = {f.code: f for f in findings}
     outcomes = [f for f in active if f.kind == "outcome" and f.level >= Severity.WARNING]
     defects = [f for f in active if f.kind == "defect" and f.level >= Severity.ERROR]
-    ends = {f.code: f for f in (*outcomes, *defects)}  # the findings to be accounted for
+    ends = {f.code: f for f in (*outcomes, *defects)}  # the findings that need an explanation
     roots = {end.code: _roots(end, by_code) for end in ends.values()}
     causes = {f.code: f for f in (*(r for rs in roots.values() for r in rs), *defects) if not f.explained_by}
     suffered = {f.code for f in outcomes}
@@ -284,7 +283,7 @@ def _assign_roles(findings: list[Finding], active: list[Finding]) -> tuple[Findi
     if not able or any(f.sureness is Confidence.HIGH for f in defects):
         able |= {f.code: f for f in defects if not f.explained_by}
     mechanisms = [f for f in able.values() if f.role == "cause"]
-    holding = [f for f in able.values() if not f.cleared]  # active findings come before past ones
+    holding = [f for f in able.values() if not f.cleared]  # active findings come before past findings
     choice = [f for f in mechanisms if not f.cleared] or holding or mechanisms or list(able.values())
     cause = max(choice, key=_strength, default=None)
     if cause is not None and cause is not outcome:
@@ -300,13 +299,13 @@ def _treat(
     refuted: Iterable[tuple[str, str]],
     passed: Collection[str],
 ) -> None:
-    """Attaches rivals and remedies, in the order of the findings. A remedy that an active finding, the settings or the
-    log (``refuted``), or an earlier remedy rules out is withheld with the reason. A rival whose check has ``passed`` is
-    omitted.
+    """Attach rivals and remedies, in the order of the findings. A remedy is withheld, with the reason, if an active
+    finding, the settings, the log (``refuted``) or an earlier remedy rules it out. A rival whose check has ``passed``
+    is omitted.
 
-    Remedies that most causes of the same effect recommend come first. If probes proved the findings on the code, the
-    probe's remedies come first. Remedies that the framework's trainer already applies, and those of an entropy bonus
-    that is not declared, come last.
+    Remedies that most causes of the same effect, and most risks in vital series, recommend come first. If probes proved
+    the findings on the code, the probe's remedies come first. Remedies that the framework's trainer already applies,
+    and remedies for an undeclared entropy bonus, come last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
@@ -314,6 +313,7 @@ def _treat(
         for remedy_id, because in catalogue.checks[finding.code].withholds.items()
     ]
     ruled_out += [(remedy_id, because, []) for remedy_id, because in refuted]
+    risks = {c.code for c in (catalogue.checks[f.code] for f in active) if c.vital and c.kind == "risk"}
     given: dict[str, str] = {}
     writer = framework(run)
     for finding in findings:
@@ -322,13 +322,15 @@ def _treat(
         offered = dict.fromkeys((*head, *check.remedies))
         finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:
-            since = "" if finding.onset_step else " since step {onset}"  # omitted if it holds from the start
+            since = "" if finding.onset_step else " since step {onset}"  # omitted if the state lasts from the start
             finding.invalidates = [t.replace(since, "").format(onset=finding.onset_step) for t in check.invalidates]
         # a symptom does not rule out the remedy of its cause
         withheld = {r: because for r, because, by in reversed(ruled_out) if finding.code not in by}
         withheld |= contradicting(given)
         useful = [r for r in offered if r.id not in withheld and not (r.id == BACK and unfounded(finding))]
         causes = {code for f in active if finding.code in f.explained_by for code in f.explained_by}
+        if finding.code not in risks:
+            causes |= risks
         asked = Counter(r.id for code in causes for r in catalogue.checks[code].remedies)
         useful.sort(key=lambda r: (r not in head, on_request(r, run.settings), built_in(r, writer), -asked[r.id]))
         finding.remedies = [placed(r, finding) for r in useful]
@@ -339,8 +341,8 @@ def _treat(
 
 
 def _mostly(check: Check, recorded: Recorded) -> bool:
-    """Return whether at least half of the rows have the fields that a check requires: a pass on a few rows refutes
-    nothing."""
+    """Return whether at least half of the rows have the fields that a check requires, because a pass on a few rows
+    refutes nothing."""
     columns = ([recorded.column(field) for field in need.fields] for need in check.needs if "step" not in need.fields)
     known = (sum(np.isfinite(c).sum() for c in found if c is not None and c.dtype != object) for found in columns)
     return all(2 * n >= len(recorded.steps) for n in known)
@@ -361,47 +363,33 @@ def diagnosis_of(
 ) -> Diagnosis:
     """Build the diagnosis from the findings and the success series of a run.
 
-    ``rows`` and ``recorded`` are passed for a live run, which does not keep its rows.
+    For a live run, which does not keep its rows, ``rows`` and ``recorded`` are passed.
     """
     rows = len(run) if rows is None else rows
     recorded = recorded or Recorded(run.steps, run.column)
     first, last = bounds(run)
-    stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
-    task = success.get(MEANT)
-    if task and task.unpaid:  # a maximum of formatting rewards alone solves nothing
-        reward = stands["reward_mean"]
-        stands["reward_mean"] = msgspec.structs.replace(reward, solved=False, risen=reward.gained)
+    begin = -math.inf if first is None else first
+    stands, unpaid = _outcomes(success)
     learning = learns(stands, run.run_type)
     _settle(catalogue, findings, learning)
     fell = min((o.since for o in stands.values() if o.fallen), default=math.inf)
-    row = (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
-    _link(
-        catalogue, findings, (max(SLACK, BLUR * rows) * row, LASTS * row), (math.inf if first is None else first, fell)
-    )
+    _link(catalogue, findings, _within(first, last, rows), (math.inf if first is None else first, fell))
     active = [f for f in findings if not f.cleared]
     outcome, cause = _headed(*_assign_roles(findings, active), active, learning)
-    head, begun = cause or outcome, outcome or cause
-    if outcome is not None and cause is not None and cause is not outcome:  # neither repeats the other
-        outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
-        cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
-    _arrange(run, findings, head, outcome)
+    _say_once(outcome, cause)
+    _arrange(run, findings, cause or outcome, outcome)
     parts = parts_of(recorded.column("reward_components"))
     unused = idle(parts)
-    begin, unpaid = -math.inf if first is None else first, task is not None and task.unpaid
     refuted = senseless(run.settings, active, begin, recorded.column, unpaid=unpaid, idle=bool(unused))
-    asked = {rival.ruled_out_by for f in findings for rival in catalogue.checks[f.code].rivals}
-    passed = asked & {*coverage.passed_codes} if begin <= 1 else set()
-    passed = {code for code in passed if _mostly(catalogue.checks[code], recorded)}
+    passed = _passed(catalogue, findings, coverage, recorded) if begin <= 1 else set[str]()
     _treat(catalogue, findings, active, run, refuted, passed)
-    verdict = _verdict(run, active, coverage, stands, rows)
-    earlier = before(recorded, int(fell)) if fell < math.inf else Before([], {})
-    told = [f for f in findings if not f.cleared or f.onset_step != first]  # it held since the first row: the start
     crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
+    told = [f for f in findings if not f.cleared or f.onset_step != first]  # the state began on the first row
     vital = [f for f in active if catalogue.checks[f.code].vital]
     facts = Facts(
         run=run,
         rows=rows,
-        verdict=verdict,
+        verdict=_verdict(run, active, coverage, stands, rows),
         outcome=outcome,
         cause=cause,
         findings=[f for f in told if f is not crash],
@@ -411,9 +399,49 @@ def diagnosis_of(
         learning=learning,
         parts=parts,
         idle=unused,
-        before=earlier,
+        before=before(recorded, int(fell)) if fell < math.inf else Before([], {}),
         column=recorded.column,
     )
+    return _reported(facts, catalogue, findings, active, coverage)
+
+
+def _outcomes(success: Mapping[str, Trajectory]) -> tuple[dict[str, Outcome], bool]:
+    """Return the state of each success series, and whether correctness is always at its minimum: then a maximum of
+    formatting rewards solves nothing."""
+    stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
+    task = success.get(MEANT)
+    unpaid = task is not None and bool(task.unpaid)
+    if unpaid:
+        reward = stands["reward_mean"]
+        stands["reward_mean"] = msgspec.structs.replace(reward, solved=False, risen=reward.gained)
+    return stands, unpaid
+
+
+def _within(first: int | None, last: int | None, rows: int) -> tuple[float, float]:
+    """Return the steps by which a cause may begin after its effect, and up to which it must have lasted before."""
+    row = (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
+    return max(SLACK, BLUR * rows) * row, LASTS * row
+
+
+def _say_once(outcome: Finding | None, cause: Finding | None) -> None:
+    """Remove what the sentences of outcome and cause both say."""
+    if outcome is not None and cause is not None and cause is not outcome:
+        outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
+        cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
+
+
+def _passed(catalogue: Catalogue, findings: list[Finding], coverage: Coverage, recorded: Recorded) -> set[str]:
+    """Return the checks that rule out an alternative explanation, because they passed on most rows."""
+    asked = {rival.ruled_out_by for f in findings for rival in catalogue.checks[f.code].rivals}
+    return {code for code in asked & {*coverage.passed_codes} if _mostly(catalogue.checks[code], recorded)}
+
+
+def _reported(
+    facts: Facts, catalogue: Catalogue, findings: list[Finding], active: list[Finding], coverage: Coverage
+) -> Diagnosis:
+    """Return the diagnosis with its first sentence, notes, tables and advice for the next run."""
+    run, head, begun = facts.run, facts.head, facts.outcome or facts.cause
+    first, last = bounds(run)
     sentence = headline(facts)
     if catalogue.selected and not head:
         sentence = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {sentence}"
@@ -422,21 +450,21 @@ def diagnosis_of(
         source=run.source,
         format=run.format,
         run_type=run.run_type,
-        steps=rows,
+        steps=facts.rows,
         first_step=first,
         last_step=last,
         settings=run.settings,
-        verdict=verdict,
-        outcome=outcome.code if outcome is not None else None,
+        verdict=facts.verdict,
+        outcome=facts.outcome.code if facts.outcome is not None else None,
         cause=head.code if head is not None else None,
         onset_step=begun.onset_step if begun is not None else None,
         headline=sentence,
-        success=stands,
-        moved=earlier.moved,
+        success=dict(facts.success),
+        moved=facts.before.moved,
         findings=findings,
         coverage=coverage,
         notes=[*(note for note in run.notes if end is None or end not in note), *unfinished(run, last)],
-        tables=[*run.tables, *earlier.tables(), *tables_of(run)],
+        tables=[*run.tables, *facts.before.tables(), *tables_of(run)],
         answers=answers_of(run),
         next_run=before_next_run([*([head] if head else []), *(f for f in active if f is not head)]),
         run=run,
@@ -444,14 +472,14 @@ def diagnosis_of(
 
 
 def unfinished(run: Run, last: int | None) -> list[str]:
-    """A note if the log ends more than a row before the declared number of steps."""
+    """Return a note if the log ends more than a row before the declared number of steps."""
     planned = planned_after(run, last)
     note = f"the log ends at step {last} of {planned}: the run is unfinished, and the report covers only these steps"
     return [note] if planned else []
 
 
 def bounds(run: Run) -> tuple[int | None, int | None]:
-    """The first and the last step; if the log restarts, the smallest and the largest."""
+    """Return the first and the last step; if the log restarts, the smallest and the largest."""
     if not len(run.steps):
         return None, None
     first, last = int(run.steps[0]), int(run.steps[-1])
@@ -461,10 +489,10 @@ def bounds(run: Run) -> tuple[int | None, int | None]:
 def _headed(
     outcome: Finding | None, cause: Finding | None, active: list[Finding], learning: bool
 ) -> tuple[Finding | None, Finding | None]:
-    """The outcome and the cause of the headline: the findings that determine the verdict, whatever their kind.
+    """Return the outcome and the cause of the headline: the findings that determine the verdict, whatever their kind.
 
     A warning without an outcome stays a note. A warning heads the report if no finding is more severe, unless the run
-    learns; then success comes first.
+    learns. If the run learns, success comes first.
     """
     grave = [f for f in active if f.level >= Severity.ERROR]
     if any(f is outcome or f is cause for f in grave) or (not grave and (outcome or cause)):
@@ -478,7 +506,7 @@ def _headed(
 
 
 def _arrange(run: Run, findings: list[Finding], head: Finding | None, outcome: Finding | None) -> None:
-    """Adds source lines to findings and sorts them: active before past, those of the headline first, then by role,
+    """Add source lines to findings and sort them: active before past, findings of the headline first, then by role,
     severity, confidence and onset."""
 
     def place(f: Finding) -> tuple[Any, ...]:

@@ -9,45 +9,46 @@ from typing import Any
 
 
 def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """Return a number with the given number of significant digits, without an exponent between 0.001 and 99,999 and
-    without "-0"; with ``sign`` "+", positive numbers have a sign."""
+    """Return a number with the given number of significant digits, without "-0", and without an exponent between 0.001
+    and 99,999. With ``sign`` "+", positive numbers have a sign."""
     if math.isnan(value):
         return "unknown"
     return _plain(value, f"{sign}.{digits}g")
 
 
 def counted(amount: int, noun: str) -> str:
-    """``1 step``, ``2 steps``."""
+    """Return ``1 step`` or ``2 steps``."""
     return f"{amount:,} {noun}{'' if amount == 1 else 's'}"
 
 
 def all_of(amount: float, noun: str) -> str:
-    """``the only row``, ``both rows``, ``all 12 rows``."""
+    """Return ``the only row``, ``both rows`` or ``all 12 rows``."""
     return {1: f"the only {noun}", 2: f"both {noun}s"}.get(int(amount), f"all {amount:,.0f} {noun}s")
 
 
 def steps(rows: float, span: float) -> str:
-    """``10 steps``, or ``10 logged steps`` if ``span``, the distance between the first and the last, is larger."""
+    """Return ``10 steps``, or ``10 logged steps`` if the distance between the first and the last step (``span``) is
+    larger."""
     return counted(int(rows), step_noun(rows, span))
 
 
 def step_noun(rows: float, span: float) -> str:
-    """``step``, or ``logged step`` if rows are several steps apart."""
+    """Return ``step``, or ``logged step`` if rows are several steps apart."""
     return "logged step" if at_intervals(rows, span) else "step"
 
 
 def at_intervals(rows: float, span: float) -> bool:
-    """Return whether there are fewer rows than steps between the first and the last."""
+    """Return whether there are fewer rows than steps between the first and the last row."""
     return span >= rows
 
 
 def listed(words: Sequence[str]) -> str:
-    """``a``, ``a and b``, ``a, b and c``."""
+    """Return ``a``, ``a and b``, or ``a, b and c``."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
 def rendered(message: str, evidence: Mapping[str, Any]) -> str:
-    """A check's message with the values of its evidence."""
+    """Return a check's message with the values of its evidence."""
     return _FORMATTER.vformat(message, (), evidence)
 
 

@@ -30,7 +30,7 @@ class Scores(NamedTuple):
     logprobs: Tensor  # [N, R] at the sampling temperature
     raw: Tensor  # [N, R] log-probabilities at temperature 1
     statistics: LogitStatistics | None  # over M response tokens, row by row
-    rows: Tensor | None  # [M] row of each of those M tokens
+    rows: Tensor | None  # [M] row of each of the M tokens
     eos_probability: Tensor | None  # [M]
 
 
@@ -95,7 +95,7 @@ class Engine:
         return list(self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
 
     def render_sft(self, prompt: Dialogue, answer: str) -> Ids:
-        """Return the ids of a supervised example: the same prompt, the answer, and the end of the turn."""
+        """Return the ids of a supervised example: the prompt as in `render`, the answer, and the end of the turn."""
         text = self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, tokenize=False)
         return list(self.tokenizer(text + answer, add_special_tokens=False)["input_ids"]) + self.eos[:1]
 
@@ -123,7 +123,7 @@ class Engine:
         return logits
 
     def next_logits(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
-        """Return the logits [N, V] of the next tokens: penalised, or certain while a tool is answering."""
+        """Return the logits [N, V] of the next tokens: penalised, or with a certain token while a tool is answering."""
         logits = self.penalize(tokens, logits, prompt_length)
         if self.tools is None:
             return logits
@@ -141,7 +141,7 @@ class Engine:
         return self.tools.reply(call)
 
     def written(self, response: Ids) -> list[bool]:
-        """Return for each token of a response whether the policy wrote it; tools wrote the others."""
+        """Return for each token of a response whether the policy wrote it; tools wrote the other tokens."""
         if self.tools is None:
             return [True] * len(response)
         return [place == 0 for place in places(self.tokenizer.convert_ids_to_tokens(response))[:-1]]
@@ -156,7 +156,7 @@ class Engine:
         return ids[: end + 1]
 
     def text(self, response: Ids) -> str:
-        """Return the text that the reward reads."""
+        """Return the text that the reward function reads."""
         return str(self.tokenizer.decode(response, skip_special_tokens=True))
 
     def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
@@ -207,11 +207,11 @@ class Engine:
 
     @torch.no_grad()
     def old_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Return the same log-probabilities from before the update."""
+        """Return the log-probabilities of `logprobs` from before the update."""
         return self.logprobs(input_ids, attention_mask)
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
-        """Return the same log-probabilities under the reference."""
+        """Return the log-probabilities of `logprobs` under the reference."""
         return self._reference(input_ids, attention_mask, input_ids.shape[1] - 1)
 
     @torch.no_grad()
@@ -255,8 +255,8 @@ class Engine:
         """Build the batch with its log-probabilities under the reference, before the policy scores it.
 
         Args:
-            prompts, responses, a: ids of each, and advantages [N].
-            drawn: the ids that the generator sampled, if they may differ from ``responses``.
+            prompts, responses, a: ids of prompts and responses, and advantages [N]. drawn: the ids that the generator
+                sampled, if they may differ from ``responses``.
         """
         batch = self.mask(prompts, responses)
         response = self.drawn_positions(batch, responses if drawn is None else drawn)
@@ -274,7 +274,7 @@ class Engine:
         """Score the batch with the policy in a separate pass, in eval mode.
 
         Args:
-            prepared: as `assemble` gives it.
+            prepared: the batch from `assemble`.
             tokens: number of response tokens for logit statistics, 0 for all, None for none.
         """
         self.model.eval()
@@ -304,7 +304,7 @@ class Engine:
         return self.own((place < end[:, None]) & (place >= (end - lengths)[:, None]), responses)
 
     def own(self, there: Tensor, responses: Sequence[Ids]) -> Tensor:
-        """Return the positions of the responses without tokens that tools wrote."""
+        """Return the positions of the responses, except tokens that tools wrote."""
         written = torch.tensor([own for ids in responses for own in self.written(ids)], device=there.device)
         return there.masked_scatter(there, written)
 
@@ -334,8 +334,8 @@ class Engine:
     ) -> tuple[float, Scores]:
         """Add the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.
 
-        Returns the objective and the scores of its forward pass; ``tokens`` as for `score`. If ``kl_gradient`` is given
-        (one tensor per parameter), the gradient of the KL term is added to it.
+        Returns the objective and the scores of the forward pass. ``tokens`` has the same meaning as in `score`. If
+        ``kl_gradient`` is given (one tensor per parameter), the gradient of the KL term is added to it.
         """
         value, passes = 0.0, []
         for rows in self.micro_batches(len(prepared.mask), parts):
@@ -352,7 +352,7 @@ class Engine:
     def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
         """Return the contribution of some samples to the objective and to its KL term, and their scores.
 
-        If there was no earlier pass, the samples come from the current weights: this pass also gives the old
+        If there was no earlier pass, the samples come from the current weights. The pass then also gives the old
         log-probabilities, and the ratio is 1.
         """
         logits = self.policy_logits(prepared, rows)
@@ -365,7 +365,7 @@ class Engine:
         return share * self.objective(*inputs), share * self.settings.beta * self.terms(*inputs).kl, scores
 
     def share(self, prepared: Prepared, rows: slice) -> float:
-        """Return the weight of some samples in the mean over all: by tokens, or by responses."""
+        """Return the weight of some samples in the mean over all samples, by tokens or by responses."""
         if self.settings.loss_type == "dapo":
             return float(prepared.mask[rows].sum() / prepared.mask.sum().clamp(min=1))
         return len(prepared.mask[rows]) / len(prepared.mask)
@@ -408,11 +408,11 @@ class Engine:
         self.apply()
 
     def clip(self) -> float:
-        """Clip the gradient; return its norm before clipping."""
+        """Clip the gradient; return the norm before clipping."""
         return float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm))
 
     def apply(self) -> float:
-        """Run one optimizer step; return its learning rate."""
+        """Run one optimizer step; return the learning rate of the step."""
         rate = self.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -432,7 +432,7 @@ class Engine:
         return s.learning_rate
 
     def sync(self) -> None:
-        """Send new weights to the generator; this does nothing, because the generator is the same model."""
+        """Send new weights to the generator. Do nothing here, because the generator is the same model."""
 
 
 def _joined(parts: Sequence[Scores]) -> Scores:
@@ -456,7 +456,8 @@ def call_of(words: Sequence[str]) -> list[str]:
 
 
 def end_ids(model: Any, tokenizer: Any) -> Ids:
-    """Return every token that ends a response: the tokenizer's and those of the model's generation settings."""
+    """Return every token that ends a response: the tokenizer's end token and the end tokens of the model's generation
+    settings."""
     named = getattr(model.generation_config, "eos_token_id", None)
     more = named if isinstance(named, list) else [] if named is None else [named]
     return list(dict.fromkeys([tokenizer.eos_token_id, *more]))
@@ -464,7 +465,7 @@ def end_ids(model: Any, tokenizer: Any) -> Ids:
 
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
-    """Use eval mode and restore the mode of every module afterwards: a measurement must not hide that a model was left
+    """Use eval mode, and restore the mode of every module afterwards. A measurement must not hide that a model was left
     in train mode."""
     was_training = model.training
     model.eval()

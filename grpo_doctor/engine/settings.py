@@ -20,14 +20,15 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     task: str = "embedded"
     """``embedded``, ``tools``, ``module:function`` that returns a `Task`, or a JSONL file of prompts."""
     reward: str | None = None
-    """``module:function`` in TRL's form, for a JSONL of prompts."""
+    """``module:function`` in TRL's form, for a JSONL file of prompts."""
     seed: int = 0
     max_steps: int = 60
     device: str = "auto"
     bf16: bool = False
     gradient_checkpointing: bool = False
     lora_r: int | None = None
-    """Rank of the LoRA adapter; 0 trains every weight; None is 0 for the embedded models and 16 for others."""
+    """Rank of the LoRA adapter, or 0 to train every weight. None means 0 for the embedded models and 16 for other
+    models."""
     lora_alpha: int = 32
 
     # rollout
@@ -45,7 +46,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     scale_rewards: Literal["group", "batch", "none"] = "group"
     advantage_ddof: Literal[0, 1] = 1
     skip_zero_advantages: bool = False
-    """Skip the update on a step whose groups all have equal rewards."""
+    """Whether to skip the update on a step whose groups all have equal rewards."""
 
     # objective
     loss_type: Literal["dapo", "grpo", "dr_grpo"] = "dapo"
@@ -68,13 +69,13 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     # records and checkpoints
     record_every: int = 1
     """Steps between records of quantities that need an extra pass over logits or weights: sharpness, entropy,
-    `kl_grad_share`, and `policy_movement_kl` (in the first ten of these records, then in every third). All other fields
-    are in every record."""
+    `kl_grad_share` and `policy_movement_kl`. `policy_movement_kl` is in the first ten of these records, then in every
+    third. All other fields are in every record."""
     record_tokens: int = 0
     """Number of response tokens per step for logit statistics; 0 for all."""
     kl_grad_share_every: int = 10
-    """Measure the KL term's share of the gradient (an extra backward pass) in every n-th record with such statistics.
-    After three measurements, measure in every fifth of those records; 0 for never."""
+    """Measure the KL term's share of the gradient (an extra backward pass) in every n-th record with statistics of
+    `record_every`. After three measurements, measure in every fifth of these records. 0 means never."""
     save_steps: int = 20
     save_total_limit: int = 3
 
@@ -98,11 +99,12 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
 
 
 OF_MODEL: dict[str, dict[str, Any]] = {"smollm2": {"generation_batch_size": 16}}
-"""Defaults per model: with 135 million weights, 64 responses would take over three minutes of CPU time per step."""
+"""Defaults per model. With 135 million weights, 64 responses would take over three minutes of CPU time per step."""
 
 
 def settings_of(values: Mapping[str, Any], origin: str, under: Settings | None = None) -> Settings:
-    """Merge ``values`` into ``under`` (or the defaults). Raises `ConfigError` that names the key."""
+    """Merge ``values`` into ``under`` (or the defaults). Raises a `ConfigError` that names an unknown or invalid
+    key."""
     known = Settings.__struct_fields__
     for key in values:
         if key not in known:

@@ -1,4 +1,4 @@
-"""Tasks: prompts and a verifiable reward. The embedded task, and tasks of the user."""
+"""Tasks with prompts and a verifiable reward: the embedded task, and tasks of the user."""
 
 from __future__ import annotations
 
@@ -63,7 +63,8 @@ class Task(Protocol):
 # -- the embedded task: write a workflow for a kind of problem -------------------------------------------------
 
 PIECES = ("ka", "lo", "mi", "tu")
-"""Operators are spelled in three parts of this alphabet, so a model without memory of its output cannot write them."""
+"""Alphabet of operators, which are spelled in three parts, so that a model without memory of its output cannot write
+them."""
 OPERATORS: dict[str, tuple[str, ...]] = {
     "Custom": ("ka", "lo", "mi"),
     "Programmer": ("lo", "ka", "tu"),
@@ -96,7 +97,7 @@ class Workflow:
         return self.operators + ((self.otherwise,) if self.otherwise else ())
 
     def words(self) -> list[str]:
-        """Return the tokens that spell it."""
+        """Return the tokens that spell the workflow."""
         out: list[str] = []
         for operator in self.operators:
             out += ["->"] * bool(out) + list(OPERATORS[operator])
@@ -123,7 +124,7 @@ DISTRACTORS = tuple(f"w{n}" for n in range(24))
 
 
 def parse(text: str) -> Workflow | None:
-    """Return the workflow in a text; None if it is invalid."""
+    """Return the workflow in a text, or None if the text is invalid."""
     words = text.split()
     operators: list[str] = []
     i = 0
@@ -164,7 +165,8 @@ INVALID = Score(0.0, False, False, {"operators": 0.0, "tail": 0.0})
 
 
 class WorkflowTask:
-    """The embedded task: write a workflow for a kind of problem; graded, with a default for invalid ones."""
+    """The embedded task: write a workflow for a kind of problem. Answers are graded; a default replaces invalid
+    answers."""
 
     first_words: frozenset[str] | None = frozenset(pieces[0] for pieces in OPERATORS.values())
     bounds: tuple[float, float] | None = (0.0, 1.0)
@@ -185,7 +187,7 @@ class WorkflowTask:
     def graded(self) -> list[tuple[Example, str, str, str]]:
         """Yield an example of each kind and level, the text of its best workflow, and correct and wrong responses.
 
-        The wrong response is a valid workflow without any operator of the best one.
+        The wrong response is a valid workflow without any operator of the best workflow.
         """
         found = []
         for example in {tuple(e.columns.values()): e for e in self.examples}.values():
@@ -196,7 +198,7 @@ class WorkflowTask:
         return found
 
     def show(self, text: str) -> str:
-        """Return operators by name: ``Programmer -> Test ? Revise : done``."""
+        """Return a workflow with named operators: ``Programmer -> Test ? Revise : done``."""
         words, out = text.split(), []
         while words:
             name = NAMES.get(tuple(words[:3]))
@@ -220,8 +222,8 @@ def make_example(rng: random.Random) -> Example:
 def demonstration(rng: random.Random, target: Workflow, *, hint: float, bias: float, corrupted: float) -> list[str]:
     """Return the words of a warm-up response: mostly valid, weakly biased towards the target, sometimes corrupted.
 
-    ``hint`` is the probability of the target, ``bias`` the weight of the target's operators, ``corrupted`` the
-    probability that one word is replaced by a random one.
+    ``hint`` is the probability of the target, ``bias`` the weight of its operators, and ``corrupted`` the probability
+    that a random word replaces one word.
     """
     words = (target if rng.random() < hint else _random_workflow(rng, target, bias)).words()
     if rng.random() < corrupted:
@@ -246,7 +248,7 @@ def _random_workflow(rng: random.Random, target: Workflow, bias: float) -> Workf
 class RewardTask:
     """Prompts from a JSONL file and a reward function in TRL's form: ``f(prompts, completions, **columns)``.
 
-    It returns one number per response, or a `Score` if it knows which responses are valid.
+    The reward function returns one number per response, or a `Score` if it knows which responses are valid.
     """
 
     first_words: frozenset[str] | None = None
@@ -269,7 +271,7 @@ class RewardTask:
 
 
 def load_task(name: str, reward: str | None) -> Task:
-    """Load the embedded task, ``module:function`` that returns one, or a JSONL of prompts. Raises `ConfigError`."""
+    """Load the embedded task, a task from ``module:function``, or a JSONL file of prompts. Raises `ConfigError`."""
     if name == "embedded":
         return WorkflowTask()
     if name == "tools":
@@ -306,7 +308,7 @@ def _prompts(path: Path) -> list[Example]:
 
 
 def _imported(name: str, what: str) -> Any:
-    """Import the object ``module:name``, also from modules in the working folder."""
+    """Import the object ``module:name``, including from modules in the working folder."""
     module, colon, attribute = name.partition(":")
     if not (module and colon and attribute):
         raise ConfigError(f"{what} {name}: expected module:function or a .jsonl file")

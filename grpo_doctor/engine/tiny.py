@@ -1,8 +1,8 @@
-"""The embedded models, with their own tokenizer and a supervised warm-up: decoders with half a million weights, a tenth
-of that for many runs, and 46 million for a GPU.
+"""The embedded models, with their own tokenizer and a supervised warm-up. The decoders have half a million weights, a
+tenth of that for many runs, or 46 million for a GPU.
 
-The weights depend only on the seed, up to rounding, which differs between devices. They are cached in the user's cache
-folder under a hash of all inputs.
+The weights depend only on the seed, up to rounding, which differs between devices. The weights are cached in the user's
+cache folder under a hash of all inputs.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ COURSES = {"tools": Course((*TURNS, *tools.WORDS), 700, _with_tools)}
 
 
 def make_tokenizer(words: tuple[str, ...] = WORDS) -> PreTrainedTokenizerFast:
-    """Build a tokenizer of whole words; the end of a turn is also the end of a response."""
+    """Build a tokenizer of whole words, in which the end of a turn is also the end of a response."""
     words = (*words, *(f"<unused{n}>" for n in range(VOCABULARY - len(words))))
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNK))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -135,7 +135,7 @@ def embedded(
 
 
 def cache_file(name: str = "embedded", task: str = "embedded") -> Path:
-    """Return the file of the warmed-up weights: in ``GRPO_DOCTOR_CACHE`` or the platform's cache folder."""
+    """Return the file of the warmed-up weights, in ``GRPO_DOCTOR_CACHE`` or the platform's cache folder."""
     from platformdirs import user_cache_path
 
     folder, course, rng = os.environ.get("GRPO_DOCTOR_CACHE"), COURSES.get(task, WORKFLOWS), random.Random(SEED)

@@ -26,14 +26,14 @@ _ANSWER = re.compile(r"(?:^| )<answer> (\d+) </answer>$")
 
 
 def price(item: str, shop: int) -> int:
-    """Return the price of an item in a shop; there are too many pairs to memorise in a short run."""
+    """Return the price of an item in a shop. There are too many pairs of item and shop to memorise in a short run."""
     place = ITEMS.index(item)
     return 1 + (7 * place + 11 * shop + place * shop) % PRICES
 
 
 def places(words: Sequence[str]) -> list[int]:
-    """Return for each word, and for the next one, its position in the answer of a tool, starting at 1; 0 for words of
-    the policy."""
+    """Return for each word, and for the next word, the position in the answer of a tool, starting at 1. Words of the
+    policy have position 0."""
     found, place = [], 0
     for word in words:
         found.append(place)
@@ -95,8 +95,8 @@ def make_example(rng: random.Random) -> Example:
 def demonstration(rng: random.Random, example: Example, *, careful: float, direct: float) -> list[str]:
     """Return the words of a response for the warm-up, including the answers of the tools.
 
-    ``direct`` is the probability of an answer without a call; ``careful`` is the probability of each call, and of its
-    correct form.
+    ``direct`` is the probability of an answer without a call. ``careful`` is the probability of each call, and of the
+    call's correct form.
     """
     reply, shop, items = ToolTask(0).reply, example.columns["shop"], example.columns["items"]
     words: list[str] = []

@@ -1,4 +1,4 @@
-"""The training loop: rollout, advantages, update, record; and checkpoints that resume to the same records."""
+"""The training loop (rollout, advantages, update, record), with checkpoints that resume to the same records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Veto = Callable[[StepRecord], str | None]
 
 
 class TrainingDied(RuntimeError):  # noqa: N818 - it is what happened, not a mistake of the caller
-    """The policy can no longer sample; everything before this step is recorded."""
+    """Raised if the policy can no longer sample; all steps before this step are recorded."""
 
 
 @dataclass
@@ -87,7 +87,8 @@ class Trainer:
     # -- rollout ------------------------------------------------------------------------------------------------
 
     def batch(self, step: int) -> list[Example]:
-        """Return the prompts of a step, each K times; their order depends only on the seed and the step."""
+        """Return the prompts of a step, each K times. The order of the prompts depends only on the seed and the
+        step."""
         examples, size = self.engine.task.examples, self.settings.prompts
         chosen = []
         for place in range((step - 1) * size, step * size):
@@ -143,12 +144,13 @@ class Trainer:
     # -- update -------------------------------------------------------------------------------------------------
 
     def detailed(self) -> bool:
-        """Return whether this step's record has the statistics that cost a pass over logits."""
+        """Return whether this step's record contains the statistics that need an extra pass over logits."""
         return (self.engine.step_number - 1) % self.settings.record_every == 0
 
     def due(self, often: int, until: int, later: int) -> bool:
-        """Return whether this step measures quantities that need an extra pass. Of the steps with such statistics, this
-        is every ``often``-th up to the ``until``-th, when most runs fail, and then every ``later``-th."""
+        """Return whether this step measures quantities that need an extra pass. Of the steps with extra statistics,
+        these are every ``often``-th step up to the ``until``-th (most runs fail by then), and then every ``later``-th
+        step."""
         number = (self.engine.step_number - 1) // self.settings.record_every + 1
         return self.detailed() and number % (often if number <= until else later) == 0
 
@@ -159,8 +161,9 @@ class Trainer:
     def update(self, prepared: Prepared, rollout: Rollout, rewards: Tensor, fields: Fields, veto: Veto | None) -> None:
         """Run the optimizer steps on one rollout and record their effect in ``fields``.
 
-        With one step, the forward pass of the update gives the old log-probabilities. With several, a separate pass in
-        eval mode computes them, and the ratio of the first step shows whether both passes agree.
+        With one optimizer step, the forward pass of the update gives the old log-probabilities. With several optimizer
+        steps, a separate pass in eval mode computes the old log-probabilities. The ratio of the first step then shows
+        whether both passes agree.
         """
         engine = self.engine
         if self.settings.num_iterations > 1:
@@ -218,7 +221,8 @@ class Trainer:
         return [torch.zeros_like(p) for p in self.engine.parameters] if due else None
 
     def kl_gradient_share(self, of_kl: Sequence[Tensor]) -> float:
-        """Return the norm of the KL term's gradient divided by the sum of its norm and that of the rest."""
+        """Return the norm of the KL term's gradient, divided by the sum of this norm and the norm of the remaining
+        gradient."""
         pairs = [(g, p.grad - g) for p, g in zip(self.engine.parameters, of_kl, strict=True) if p.grad is not None]
         kl, rest = (float(torch.stack([g.norm() for g in gradients]).norm()) for gradients in zip(*pairs, strict=True))
         return kl / (kl + rest) if kl + rest else 0.0
@@ -226,7 +230,7 @@ class Trainer:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return everything that the next steps depend on."""
+        """Return the state on which the next steps depend."""
         model = self.engine.model
         return {
             "step": self.engine.step_number,
@@ -256,7 +260,7 @@ class Trainer:
             torch.cuda.set_rng_state_all(state["cuda_rng"])
 
     def save(self, path: Path) -> None:
-        """Write a checkpoint atomically. Raises OSError."""
+        """Write a checkpoint atomically. Raises OSError if writing fails."""
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".part")
         try:

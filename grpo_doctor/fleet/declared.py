@@ -1,4 +1,4 @@
-"""Collects the settings of a run of a fleet from its log, the configurations in its folder, and the names of folder and
+"""Collects the settings of a run from its log, the configurations in its folder, and the names of its folder and
 file."""
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ..report.redaction import cleaned
 MOST = 400
 """Maximum number of settings kept per run."""
 LONGEST = 120
-"""Maximum length of a setting's value in characters; longer values are texts, not settings."""
+"""Maximum length of a setting's value in characters. Longer values are texts, not settings."""
 _ARCHITECTURE = frozenset({"model_type", "architectures"})
-"""Keys of a model's own ``config.json``, which does not describe the training."""
+"""Keys of a model's ``config.json``, which does not describe the training."""
 _ASSIGNED = re.compile(r"([A-Za-z][\w.]{0,60})=([^,/\s=]{1,60})")
 _JOINED = re.compile(
     r"(?<![A-Za-z0-9])([A-Za-z]{1,24})[-_]?(\d{1,9}(?:\.\d{1,9})?(?:e-?\d{1,3})?)(?=$|[-_/,+ .](?!\d))"
 )
 _NAMES = frozenset({"model", "reference", "responses", "rows"})
-"""Words that are followed by a number but are not settings: ``model-7`` is a name."""
+"""Words that are not settings although a number follows them: ``model-7`` is a name."""
 
 Settings = dict[str, Any]
 
 
 def settings_of(log: Mapping[str, Any], configurations: Iterable[Path], name: str) -> Settings:
-    """Return the settings of a run. The log overrides the configurations, and they override the name."""
+    """Return the settings of a run. The log overrides the configurations, and the configurations override the name."""
     found: Settings = {}
     for source in (log.items(), *map(_of_configuration, configurations), _of_name(name)):
         for key, value in source:
@@ -39,8 +39,8 @@ def settings_of(log: Mapping[str, Any], configurations: Iterable[Path], name: st
 
 
 def _plain(value: Any) -> str | int | float | bool | None:
-    """Return a value that can be compared between runs. Return None for lists, texts, NaN and infinities, and for
-    integers of more than 64 bits, which cannot be sent."""
+    """Return the value if it can be compared between runs. Return None for lists, long texts and NaN, and for integers
+    of more than 64 bits, which cannot be encoded."""
     if isinstance(value, int) and value.bit_length() > 63:
         return None
     if isinstance(value, bool | int) or (isinstance(value, float) and value == value):
@@ -66,8 +66,8 @@ def _of_configuration(path: Path) -> Iterable[tuple[str, Any]]:
 
 
 def _of_name(name: str) -> Iterable[tuple[str, Any]]:
-    """Parse ``lr=1e-6,beta=0.04`` of Hydra and Ray Tune, and ``lr1e-6-seed3`` if one of the words is a known
-    setting."""
+    """Parse names such as ``lr=1e-6,beta=0.04`` of Hydra and Ray Tune, and ``lr1e-6-seed3`` if one of the words is a
+    known setting."""
     for key, value in _ASSIGNED.findall(name):
         words = key.split("_")
         known = (declared("_".join(words[first:])) for first in range(len(words)))

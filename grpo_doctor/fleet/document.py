@@ -18,11 +18,11 @@ from .unit import Found, Level
 
 SCHEMA = "grpo-doctor/fleet/1"
 _INSIDE = frozenset({"unit", "view", "view_steps", "broken", "curve", "curve_steps", "curve_values"})
-"""Fields that are used for drawing and for distinguishing views; not part of the contract."""
+"""Fields that are not part of the schema, because they are only used to draw curves and to find duplicate logs."""
 
 
 def render(overview: Overview) -> str:
-    """Return one object; non-finite numbers are strings."""
+    """Render the fleet as one JSON object. Numbers that are not finite are strings."""
     plain: dict[str, Any] = msgspec.to_builtins(overview)
     lines = plain.pop("lines")
     names = plain.pop("names")
@@ -47,7 +47,7 @@ def _run(line: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def table(asked: Answered) -> str:
-    """Return the rows as CSV; unknown values are empty."""
+    """Render the rows of a query as CSV. Unknown values are empty."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerows(map(csv_cell, row) for row in (asked.head, *asked.rows))
@@ -55,6 +55,6 @@ def table(asked: Answered) -> str:
 
 
 def rows(asked: Answered) -> str:
-    """Return the rows of a query as a list of objects."""
+    """Render the rows of a query as a JSON list of objects."""
     plain = [dict(zip(asked.head, row, strict=True)) for row in asked.rows]
     return json.dumps(portable(plain), indent=2, ensure_ascii=False, default=str)

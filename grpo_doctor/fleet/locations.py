@@ -1,7 +1,8 @@
-"""Finds the runs of a fleet in local folders and files, trackers, or any fsspec location, and groups them into units.
+"""Finds the runs of a fleet in local folders and files, trackers, or any fsspec location, and groups their files into
+units.
 
 A unit contains every file that may belong to one run: the files of a folder, including its subfolders for checkpoints,
-completions and TensorBoard. It is read, judged and stored as a whole.
+completions and TensorBoard. A unit is read, judged and stored as a whole.
 """
 
 from __future__ import annotations
@@ -41,17 +42,18 @@ CONFIGURATIONS = frozenset(
     "config.json config.yaml config.yml config.toml args.json params.json hparams.yaml hparams.json training_args.json "
     "flags.json".split()
 )
-"""Files next to a log that contain the settings of its run, as trainers and sweep tools write them."""
+"""Names of files next to a log in which trainers and sweep tools write the settings of the run."""
 CONFIGURATION = "config.json"
-"""File name for the configuration of a tracker's run."""
+"""Name of the file to which the configuration of a tracker's run is written."""
 COMPANIONS = ("", "files", ".hydra")
-"""Folders that may contain these files, relative to the folder of the run."""
+"""Folders that may contain configurations, relative to the folder of the run."""
 CROWD = 12
-"""Number of logs in a folder at or above which each log is a separate run: no trainer writes that many logs per run."""
+"""Number of logs in a folder at or above which each log is a separate run. No trainer writes that many logs per run."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """A file, and data that changes with its content; ``digest`` is the digest of its content, if it was read."""
+    """A file, with data that changes when its content changes. ``digest`` is the digest of the content, if the content
+    was read."""
 
     path: str
     size: int
@@ -60,7 +62,8 @@ class Stamp(msgspec.Struct, frozen=True):
 
 
 class Unit(msgspec.Struct, frozen=True):
-    """Files that are read together: logs, their configurations, and their address (empty for local files)."""
+    """Files that are read together: logs and their configurations. ``remote`` is the address of the files, and is empty
+    for local files."""
 
     name: str
     logs: list[Stamp]
@@ -84,7 +87,7 @@ class Found(NamedTuple):
 
 
 def find(places: list[str]) -> Found:
-    """Return the units of these places, in the given order. Raises `ReadError` for a missing place."""
+    """Return the units of these places, in the given order. Raises `ReadError` if a place does not exist."""
     units: dict[str, Unit] = {}
     answers: list[Answer] = []
     for place in places:
@@ -119,7 +122,8 @@ def _local(place: Path) -> Found:
 
 
 def _home(path: str, place: str) -> str:
-    """Return the folder of the run that a file belongs to; parts of a run belong to their parent folder."""
+    """Return the folder of the run to which a file belongs. Subfolders that are parts of a run belong to their parent
+    folder."""
     home = posixpath.dirname(path)
     while home != place and PART.fullmatch(posixpath.basename(home)):
         home = posixpath.dirname(home)
@@ -127,9 +131,9 @@ def _home(path: str, place: str) -> str:
 
 
 def _crowds(home: str, paths: list[str]) -> dict[str, list[str]]:
-    """Group the logs of a folder into one unit, or into one unit per name if there are many.
+    """Group the logs of a folder into one unit, or into one unit per name if the folder has at least `CROWD` logs.
 
-    Files of TensorBoard and of completions stay together, because many of them are one run.
+    TensorBoard files and files of completions stay in one unit, because one run writes many such files.
     """
     alone = [path for path in paths if posixpath.dirname(path) == home and not _is_shard(path)]
     if len(alone) < CROWD:
@@ -155,7 +159,8 @@ def stamp(path: Path) -> Stamp:
 
 
 def _stamps(logs: list[Path]) -> tuple[list[Stamp], list[Answer]]:
-    """Return the current state of the logs (for MLflow, of all metrics of the run), and results for deleted logs."""
+    """Return the current state of the logs, and results for deleted logs. For MLflow, the state covers all metrics of
+    the run."""
     stamps: list[Stamp] = []
     gone: list[Answer] = []
     for log in logs:
@@ -173,7 +178,7 @@ def _configurations(home: Path) -> list[Stamp]:
 
 
 def digest(path: Path) -> str:
-    """Return the digest of a file's content; empty if it cannot be read."""
+    """Return the digest of a file's content; empty if the file cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
@@ -212,20 +217,21 @@ def _remote(address: str) -> Found:
 
 
 def _tracked_unit(run: Tracked) -> Unit:
-    """Return the unit of a tracker's run; its configuration contains the settings that the run declares."""
+    """Return the unit of a tracker's run. The configuration of the unit contains the settings that the run declares."""
     files = [Stamp(run.place, 0, run.changed)], [Stamp(f"{run.place}/{CONFIGURATION}", 0, run.changed)]
     return Unit(run.address, *files, run.address)
 
 
 def _remote_stamp(path: str, known: dict[str, Any]) -> Stamp:
-    """Return a remote file's tag or checksum, or its modification time if it has neither."""
+    """Return the stamp of a remote file, with its tag or checksum, or its modification time if it has neither."""
     said = ("ETag", "etag", "md5Hash", "sha256", "oid", "LastModified", "last_modified", "updated", "mtime", "created")
     changed = next((str(known[key]) for key in said if known.get(key)), "")
     return Stamp(path, int(known.get("size") or 0), changed)
 
 
 def fetch(unit: Unit, folder: Path) -> Renaming:
-    """Copy the files of a remote unit to a folder; return a map from each copy to its remote name in texts."""
+    """Copy the files of a remote unit to a folder. Return a function that replaces the names of the copies in texts by
+    the remote names."""
     runs = tracked(unit.remote)
     if runs is None:
         return copy(unit.remote, [file.path for file in unit.files], folder)

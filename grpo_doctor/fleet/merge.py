@@ -1,4 +1,4 @@
-"""Merges worker results: deduplicates, drops non-training runs, shortens names."""
+"""Merges worker results: removes duplicates, drops runs that are not trainings, and groups runs by their settings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .unit import Judged, Line
 
 
 class Gathered(NamedTuple):
-    """The runs of a fleet, and the result for every file."""
+    """The rows of a fleet, and the result for every file."""
 
     lines: list[Line]
     answers: list[Answer]
@@ -41,7 +41,8 @@ UNTOLD = ("unreadable", "broken")
 
 
 def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[str]) -> Answer:
-    """Return the result for a file whose run is also in another unit, or that is next to training logs."""
+    """Return the result for a file. The result changes if the run is also in another unit, or if the file is an
+    evaluation next to training logs."""
     if answer.fate != "read" or answer.source in told:
         return answer
     if answer.source in second:
@@ -54,8 +55,9 @@ def _answer(answer: Answer, second: dict[str, str], beside: set[str], told: set[
 def _distinct(lines: list[Line]) -> tuple[list[Line], dict[str, str]]:
     """Return the rows without duplicate logs of a run, and a map from each duplicate to its run.
 
-    Runs with equal metrics but different settings stay separate: the changed setting has no effect. A failing duplicate
-    is kept if the other log does not fail, because it has metrics that the other lacks.
+    Runs with equal metrics but different settings stay separate, because the changed setting has no effect. A failing
+    duplicate is kept if the other log is not failing, because the failing log contains metrics that the other log
+    lacks.
     """
     kept: dict[int, Line] = {}
     second: dict[str, str] = {}
@@ -82,7 +84,7 @@ def _differing(one: Line, other: Line) -> list[str]:
 
 
 def _as_run(line: Line) -> Run:
-    """Return the part of a run that identifies duplicates."""
+    """Return a run with only the values that identify duplicates."""
     run = Run(line.source)
     run.steps = np.array(line.view_steps, np.int64)
     run.columns = {name: np.array(values, float) for name, values in line.view.items()}
@@ -92,7 +94,7 @@ def _as_run(line: Line) -> Run:
 
 
 def by_setting(lines: list[Line]) -> list[list[Line]]:
-    """Group the runs whose settings differ only in the seed; skip runs that declare no settings."""
+    """Group the runs whose settings differ only in the seed. Skip runs that declare no settings."""
     groups: dict[str, list[Line]] = {}
     for line in lines:
         told = {name: value for name, value in line.settings.items() if name.rsplit(".", 1)[-1] not in SEEDS}

@@ -19,12 +19,12 @@ from .unit import Line
 WORST = ("failing", "broken", "unreadable", "suspect", "unjudged", "unproven", "healthy")
 """The order of verdicts in reports."""
 RANKED = tuple(reversed(SUCCESS))
-"""Ranking metrics; the first one that at least half of the runs record is used."""
+"""Metrics by which runs are ranked. The first metric that at least half of the RL runs record is used."""
 LEADERS = 10
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """Runs with the same verdict and main finding, and its median onset."""
+    """Runs with the same verdict and main finding, with the median onset. ``first`` is the number of the first run."""
 
     verdict: str
     code: str | None
@@ -35,7 +35,7 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 class Overview(msgspec.Struct, kw_only=True):
-    """The data of a fleet. ``lines`` and ``names`` have the order of the table's ``run`` column."""
+    """The data of a fleet report. ``lines`` and ``names`` have the order of the ``run`` column of the tables."""
 
     places: list[str]
     lines: list[Line]
@@ -51,12 +51,12 @@ class Overview(msgspec.Struct, kw_only=True):
 
     @property
     def runs(self) -> int:
-        """Return the rows that contain a run."""
+        """Return the number of rows that contain a run."""
         return sum(bool(line.unit) and line.verdict not in ("unreadable", "broken") for line in self.lines)
 
 
 def ordered(fleet: Gathered) -> Gathered:
-    """Sort the rows worst first, grouped by cause; the most frequent cause comes first."""
+    """Sort the rows by verdict, the worst first, and then by cause, the most frequent first."""
     often = Counter((line.verdict, line.cause) for line in fleet.lines)
 
     def rank(line: Line) -> tuple[int, int, str, int, str]:
@@ -96,7 +96,7 @@ order by {metric} desc, run limit ?
 
 
 def _metric(store: Store) -> str | None:
-    """Return the ranking metric of the RL runs; None if too few runs record one."""
+    """Return the metric that ranks the RL runs; None if too few runs record such a metric."""
     known = ", ".join(f"count({metric})" for metric in RANKED)
     ((runs, *counts),) = store.rows(f"select count(*), {known} from runs where run_type = 'rl'")
     return next((m for m, count in zip(RANKED, counts, strict=True) if count and 2 * count >= runs), None)
@@ -108,12 +108,12 @@ def unit_of(metric: str | None) -> str:
 
 
 def verdict_words(overview: Overview) -> str:
-    """Count the verdicts: ``184 runs: 40 failing, 90 healthy``."""
+    """Return the number of runs with each verdict, as in ``184 runs: 40 failing, 90 healthy``."""
     return f"{counted(overview.runs, 'run')}: {', '.join(f'{n} {v}' for v, n in overview.verdicts.items())}"
 
 
 def effect_words(effect: Effect, tried: int) -> str:
-    """Describe in one sentence how a setting is associated with failing."""
+    """Describe how a setting is associated with failing."""
     worst = max(effect.values, key=lambda v: v.share)
     best = min(effect.values, key=lambda v: v.share)
     shares = f"{worst.share:.0%} of the runs with {worst.value} fail, {best.share:.0%} of those with {best.value}"
@@ -131,7 +131,7 @@ def effect_words(effect: Effect, tried: int) -> str:
 
 
 def effects_words(overview: Overview) -> list[str]:
-    """List the settings that separate failing runs, or explain why there are none."""
+    """Describe the settings that separate failing runs, or explain why there are no such settings."""
     telling = [effect for effect in overview.effects if effect.separates]
     if telling:
         return [effect_words(effect, len(overview.effects)) for effect in telling]

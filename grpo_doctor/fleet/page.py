@@ -1,4 +1,5 @@
-"""Renders a fleet as one HTML file: no external requests, light and dark, complete without its sorting script."""
+"""Renders a fleet as one HTML file without external requests, with a light and a dark theme. Only sorting needs the
+script."""
 
 from __future__ import annotations
 
@@ -20,11 +21,11 @@ from .unit import Line
 
 FOLDER = Path(__file__).parent
 COLUMNS = 4
-"""Number of settings to show per run: those that separate best."""
+"""Number of settings to show per run. The settings that separate failing runs best are shown."""
 
 
 def render(overview: Overview, options: Options, pages: str = "") -> str:
-    """Render the page; ``pages`` is the folder next to it with the report of each run."""
+    """Render the page. ``pages`` is the folder, next to the page, with the report of each run."""
     script = "" if options.static else (FOLDER / "page.js").read_text(encoding="utf-8")
     return page(
         FOLDER / "page.j2",
@@ -53,7 +54,7 @@ def _level(line: Line, metric: str | None) -> str:
 
 
 def _small(overview: Overview) -> list[Small]:
-    """Draw the curve of each row on a scale shared by all curves of its series."""
+    """Draw the curve of each row. All curves of a series share one scale."""
     drawn: dict[int, Small] = {}
     for field in {line.curve for line in overview.lines}:
         here = [number for number, line in enumerate(overview.lines) if line.curve == field]

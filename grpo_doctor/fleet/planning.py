@@ -1,9 +1,9 @@
-"""Computes how many seeds and steps a fleet needs to detect a gain, from its own noise.
+"""Computes how many seeds and steps a fleet needs to detect a gain, from the noise of its runs.
 
-Runs that differ only in the seed end at different levels. This spread has two parts: variance between seeds, which only
-more seeds reduce, and step noise, which longer averages also reduce. Both are measured on the fleet. The power of a
-two-sided t test between two settings follows from the noncentral t distribution (Cohen, Statistical Power Analysis,
-1988, chapter 2).
+Runs that differ only in the seed end at different levels. The spread of the levels has two parts: variance between
+seeds, which only more seeds reduce, and step noise, which longer averages also reduce. Both parts are measured on the
+fleet. The power of a two-sided t test between two settings follows from the noncentral t distribution (Cohen,
+Statistical Power Analysis, 1988, chapter 2).
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from .unit import Level, Line
 LEVEL, POWER = 0.05, 0.8
 """Significance level and power of the test."""
 DOUBT = 0.8
-"""Confidence that the true spread is below the cautious estimate."""
+"""Confidence level at which the true spread is below the cautious estimate."""
 MOST = 1000
 """Maximum number of seeds to plan."""
 CERTAIN = 8.0
-"""Gain, in standard errors of the difference, above which the power is 1 to four digits."""
+"""Gain, in standard errors of the difference, above which the power rounds to 1.0000."""
 LONGER = (1, 2, 4)
 """Multiples of the averaging window to consider."""
 
 
 class Choice(msgspec.Struct, frozen=True):
-    """One plan: number of averaged last steps, spread of these means, and required seeds."""
+    """One option of a plan: number of averaged last steps, spread of their means, and number of required seeds."""
 
     steps: int
     spread: float
@@ -43,7 +43,7 @@ class Choice(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """The runs that are needed to detect a gain of ``gain`` in ``metric``, with an explanation."""
+    """The number of seeds and steps needed to detect a gain of ``gain`` in ``metric``, with an explanation."""
 
     metric: str
     gain: float
@@ -55,7 +55,7 @@ class Plan(msgspec.Struct, kw_only=True):
 
 
 def plan(lines: Sequence[Line], metric: str | None, gain: float) -> Plan:
-    """Plan the runs needed to detect a gain in the metric that ranks the fleet."""
+    """Plan the seeds and steps needed to detect a gain in the metric that ranks the fleet."""
     told = [line for line in lines if metric in line.levels and math.isfinite(line.levels[metric].now)]
     well = [line for line in told if line.verdict != "failing"]
     failing = sum(line.verdict == "failing" for line in told) / len(told) if told else math.nan
@@ -91,8 +91,8 @@ def _seeds(group: list[Line]) -> int:
 
 
 def _within(levels: list[Level]) -> tuple[float, float]:
-    """Return the long-run variance of one row, and the number of rows in the mean that is its level; both are medians
-    over the runs."""
+    """Return the long-run variance of one row, and the number of rows over which a level is averaged. Both numbers are
+    medians over the runs."""
     known = [level for level in levels if math.isfinite(level.error)]
     rows = float(np.median([level.rows for level in levels]))
     return (float(np.median([level.error * level.error * level.rows for level in known])) if known else 0.0), rows
@@ -114,10 +114,11 @@ def _choice(noise: _Noise, times: int, gain: float) -> Choice:
 
 
 def seeds_needed(spread: float, gain: float) -> int | None:
-    """Return the seeds per setting that detect a difference of ``gain`` with `POWER`; None if more than `MOST`.
+    """Return the number of seeds per setting that detect a difference of ``gain`` with `POWER`; None if more than
+    `MOST` seeds are needed.
 
     Args:
-        spread: standard deviation of the levels of runs that differ in the seed, in the unit of ``gain``.
+        spread: standard deviation of the levels of runs that differ only in the seed, in the unit of ``gain``.
     """
     if spread <= 0:
         return 2
@@ -165,9 +166,11 @@ class _Noise(NamedTuple):
     """Noise measured on runs with equal settings.
 
     Attributes:
-        settings, runs: number of settings and of their runs; ``seeded`` if all declare seeds.
-        free: degrees of freedom of ``spread``, the standard deviation of the levels within a setting.
-        within: long-run variance of one row; a level is the mean of ``rows`` rows, of ``each`` steps each.
+        settings, runs: number of settings, and number of their runs.
+        seeded: whether all runs declare different seeds within their setting.
+        spread, free: standard deviation of the levels within a setting, and its degrees of freedom.
+        within: long-run variance of one row.
+        rows, each: number of rows over which a level is averaged, and number of steps per row.
     """
 
     settings: int
@@ -181,7 +184,7 @@ class _Noise(NamedTuple):
 
     @property
     def between(self) -> float:
-        """Variance between seeds, which longer averages do not reduce."""
+        """The variance between seeds, which longer averages do not reduce."""
         return max(self.spread**2 - self.within / self.rows, 0.0)
 
 
@@ -209,7 +212,8 @@ def _words(metric: str, gain: float, noise: _Noise, now: Choice, failing: float)
 
 
 def _spares(failing: float) -> str:
-    """Return a sentence with the extra runs needed if this share of runs fails: share / (1 - share) of the plan."""
+    """Return a sentence with the number of additional runs needed if this share of the runs fails: share / (1 - share)
+    of the plan."""
     if failing >= 1:
         return "All runs fail: fix the failures first."
     return f"{failing:.0%} of the runs fail: start {failing / (1 - failing):.0%} more runs than the plan needs."

@@ -1,13 +1,13 @@
-"""Finds settings that separate failing runs from other runs.
+"""Finds the settings that separate failing runs from other runs.
 
-For each setting, a table of its values against failing and not failing is tested exactly: with Fisher's test for two
-values, and Fisher-Freeman-Halton's for more. Both have the same null hypothesis (whether a run fails is independent of
-the setting), and their p values are valid for small tables. Holm's method corrects the p values for the number of
-tested settings: if no setting has an effect, none is named in 99 of 100 fleets. Rewards and onsets are compared with
-the Kruskal-Wallis rank test, corrected in the same way.
+For each setting, a table of its values against failing and not failing is tested exactly. The test is Fisher's for two
+values, and Fisher-Freeman-Halton's for more values. The null hypothesis of both tests is that failing is independent of
+the setting, and their p-values are valid for small tables. Holm's method corrects the p-values for the number of tested
+settings. If no setting has an effect, no setting is named in 99 of 100 fleets. Rewards and onsets are compared with the
+Kruskal-Wallis rank test, corrected in the same way.
 
 Sources: Fisher, Statistical Methods for Research Workers, 1934; Freeman and Halton, Biometrika 38, 1951; Holm,
-Scandinavian Journal of Statistics 6, 1979; Phipson and Smyth, SAGMB 9, 2010 (p values of random tables).
+Scandinavian Journal of Statistics 6, 1979; Phipson and Smyth, SAGMB 9, 2010 (p-values of random tables).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from ..compare.arms import SEEDS
 from .store import Store
 
 SURE = 0.01
-"""Largest corrected p at which a setting is named; a false positive costs a sweep."""
+"""Largest corrected p-value at which a setting is named. The limit is small because a false positive costs a sweep."""
 FEWEST = 6
 """Minimum number of runs to test a setting."""
 VALUES = 6
-"""Maximum number of values per setting. More different numbers are grouped into ranges with about equal numbers of
-runs; settings with more different words are not tested."""
+"""Maximum number of values per setting. If a setting has more numeric values, they are grouped into ranges with about
+equal numbers of runs. A setting with more values, some of which are not numbers, is not tested."""
 RANGES = 5
 DRAWS, MORE = 9_999, 99_999
-"""Number of random tables for a test with more than two values, and the larger number for a p close to the smallest
-value that they can show."""
+"""Number of random tables for a test with more than two values, and a larger number for small p-values. The smallest
+possible p-value depends on the number of tables."""
 COMPARED = 3
-"""Minimum number of runs per value to compare rewards and onsets."""
+"""Minimum number of runs per value for a comparison of rewards or onsets."""
 
 
 class Value(msgspec.Struct, frozen=True):
-    """The runs with one value of a setting: their number, the number that fail, median reward and median onset."""
+    """The runs with one value of a setting: number of runs, number of failing runs, median reward and median onset."""
 
     value: str
     runs: int
@@ -55,11 +55,13 @@ class Effect(msgspec.Struct, kw_only=True):
     """The association of a setting with failing runs.
 
     Attributes:
-        p: exact p of the association with failing; ``adjusted`` is corrected for all tested settings.
-        strength: Cramér's V, 0 to 1, of that table.
-        beyond: the same p among runs with equal values of the setting that separates best; None for that setting.
-        reward_p, onset_p: corrected p that rewards, and onsets of failing runs, differ between values.
-        with_: settings that always change together with it, so their effects cannot be separated.
+        p: exact p-value of the association with failing; ``adjusted`` is corrected for the number of tested settings.
+        strength: Cramér's V of the association, 0 to 1.
+        beyond: p-value of the association among runs with equal values of the setting that separates best; None for the
+            best setting itself.
+        reward_p, onset_p: corrected p-values of tests of whether rewards, and onsets of failing runs, differ between
+            values.
+        with_: settings that always change together with this setting, so that their effects cannot be separated.
     """
 
     setting: str
@@ -76,14 +78,14 @@ class Effect(msgspec.Struct, kw_only=True):
 
 
 class Tried(NamedTuple):
-    """The tested settings, best separation first, and the settings that could not be tested, with the reason."""
+    """The tested settings, the best separation first, and the settings that could not be tested, with the reason."""
 
     effects: list[Effect]
     untried: dict[str, str]
 
 
 class _Runs(NamedTuple):
-    """The runs that declare a setting: the value or range of each run, and its outcome."""
+    """The runs that declare a setting, with the value or range of each run, and the outcome of each run."""
 
     run: np.ndarray
     words: list[str]
@@ -94,7 +96,7 @@ class _Runs(NamedTuple):
 
 
 def separate(store: Store, metric: str | None) -> Tried:
-    """Test every setting that varies between the judged training runs of a fleet."""
+    """Test every setting that varies between the judged runs of a fleet."""
     tried: list[tuple[Effect, _Runs]] = []
     untried: dict[str, str] = {}
     for setting, runs in _declared(store, metric).items():
@@ -113,7 +115,7 @@ def separate(store: Store, metric: str | None) -> Tried:
 
 
 def _declared(store: Store, metric: str | None) -> dict[str, _Runs | str]:
-    """Return the runs that declare each setting, or the reason why it is not tested."""
+    """Return the runs that declare each setting, or the reason why the setting is not tested."""
     rows = store.rows(
         f"""select s.name, s.run, s.value, s.number, r.verdict = 'failing', r.onset_step,
                    {metric or "null"} as reward
@@ -150,7 +152,8 @@ def _grouped(name: str, told: list[tuple[Any, ...]]) -> _Runs | str:
 
 
 def _groups(values: Sequence[str], numbers: Sequence[float | None]) -> tuple[list[str], np.ndarray] | None:
-    """Return the ordered values of a setting, or ranges of many numbers, and the value of each run."""
+    """Return the ordered values of a setting, or ranges if it has many numbers, and the index of each run's value.
+    Return None if a setting has many values that are not numbers."""
     different = list(dict.fromkeys(values))
     numeric = all(number is not None for number in numbers)
     if len(different) <= VALUES:
@@ -199,7 +202,7 @@ def _median(values: np.ndarray) -> float | None:
 
 
 def _exact(table: np.ndarray) -> tuple[str, float]:
-    """Return the exact test of a table of values against failing and not failing, and its p."""
+    """Return the name and the p-value of the exact test of a table of values against failing and not failing."""
     from scipy import stats
 
     if len(table) == 2:
@@ -218,7 +221,8 @@ def _strength(table: np.ndarray) -> float:
 
 
 def _ranked(values: np.ndarray, group: np.ndarray) -> float | None:
-    """Return the Kruskal-Wallis p that values differ between groups; None if too few are known or all are equal."""
+    """Return the p-value of the Kruskal-Wallis test of whether values differ between groups. Return None if too few
+    values are known, or if all values are equal."""
     from scipy import stats
 
     known = np.isfinite(values)
@@ -230,7 +234,7 @@ def _ranked(values: np.ndarray, group: np.ndarray) -> float | None:
 
 
 def _correct(effects: list[Effect]) -> None:
-    """Apply Holm's correction to each family of p values: failing, reward, onset."""
+    """Apply Holm's correction to each family of p-values: failing, reward and onset."""
     for effect, p in zip(effects, holm([effect.p for effect in effects]), strict=True):
         effect.adjusted, effect.separates = p, p <= SURE
     for name in ("reward_p", "onset_p"):
@@ -240,7 +244,7 @@ def _correct(effects: list[Effect]) -> None:
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Correct p values for their number by Holm's step-down method."""
+    """Correct p-values for multiple testing by Holm's step-down method."""
     adjusted, least = [1.0] * len(ps), 0.0
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
         least = max(least, min(1.0, (len(ps) - rank) * ps[i]))
@@ -257,8 +261,8 @@ def _same_parts(one: _Runs, other: _Runs) -> bool:
 
 
 def _beyond(runs: _Runs, best: _Runs) -> float:
-    """Return the p, over random tables, that a setting is associated with failing among runs with the same value of the
-    best setting."""
+    """Return the p-value, from random tables, of the association of a setting with failing among runs with the same
+    value of the best setting."""
     from scipy import stats
 
     of_best = dict(zip(best.run.tolist(), best.group.tolist(), strict=True))

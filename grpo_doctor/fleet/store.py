@@ -1,8 +1,8 @@
-"""Stores a fleet in DuckDB: results that are reused by the next call, and tables for user queries.
+"""Stores a fleet in DuckDB: results that the next call reuses, and tables for user queries.
 
-Tables: ``runs`` (one row per run; ``runs.settings`` is a struct with a field per setting), ``findings``, ``settings``
-(one row per run and setting), ``levels`` (final level of each success series) and ``files``. A database file also has
-``judged``: the result of each unit, for the next call.
+The tables are ``runs`` (one row per run), ``findings``, ``settings`` (one row per run and setting), ``levels`` (final
+level of each success series) and ``files``. The column ``runs.settings`` is a struct with one field per setting. A
+database file also has the table ``judged`` with the result of each unit, for the next call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Answered(NamedTuple):
 
 
 class Store:
-    """A database of a fleet, in memory or in a file. Raises `ConfigError` if it cannot be opened."""
+    """A database of a fleet, in memory or in a file. Raises `ConfigError` if the database cannot be opened."""
 
     def __init__(self, path: Path | None = None) -> None:
         try:
@@ -79,8 +79,8 @@ class Store:
         return found
 
     def others(self, units: Sequence[Unit], places: Sequence[str], job: Job) -> list[Judged]:
-        """Return the stored results of units in other places, and delete the results of units that no longer exist in
-        these places."""
+        """Return the stored results of units in other places. Delete the stored results of units that no longer exist
+        in ``places``."""
         here = {unit.name for unit in units}
         found = []
         for name, document in self._documents("", []):
@@ -94,7 +94,7 @@ class Store:
         return found
 
     def remember(self, unit: Unit, document: bytes, job: Job) -> None:
-        """Store the result of a unit immediately, so an interrupted call loses only the current unit."""
+        """Store the result of a unit immediately, so that an interrupted call loses only the units in progress."""
         if self.remembers:
             self._database.execute("insert or replace into judged values (?, ?, ?)", [unit.name, job.key, document])
 
@@ -109,7 +109,7 @@ class Store:
     # -- the tables ----------------------------------------------------------------------------------------------
 
     def fill(self, fleet: Gathered) -> None:
-        """Rebuild the tables."""
+        """Rebuild the tables from the rows of a fleet."""
         self._database.execute("begin")
         lines = fleet.lines
         self._runs(lines)
@@ -179,7 +179,7 @@ class Store:
         return Answered([column[0] for column in done.description or []], done.fetchall())
 
     def parquet(self, path: Path) -> None:
-        """Write the same table as a Parquet file. Raises `ConfigError`."""
+        """Write the table of `flat` as a Parquet file. Raises `ConfigError`."""
         try:
             with tempfile.TemporaryDirectory() as room, output.replacing(path) as file:
                 made = Path(room, "flat.parquet")
@@ -191,8 +191,8 @@ class Store:
             raise ConfigError(f"{path}: cannot be written: {str(error).splitlines()[0]}") from None
 
     def ask(self, sql: str) -> Answered:
-        """Return the result of a user's query, which can only read these tables. Raises `ConfigError` for an invalid
-        query."""
+        """Return the result of a user's query, which can only read the tables of the fleet. Raises `ConfigError` for an
+        invalid query."""
         try:
             statements = self._database.extract_statements(sql)
             if len(statements) != 1 or statements[0].type.name not in ASKED:
@@ -229,8 +229,8 @@ class Store:
 
 
 def _unchanged(unit: Unit, judged: Judged, job: Job) -> bool:
-    """Return whether the files of a unit are unchanged, by size and time or else by content, and its pages still
-    exist."""
+    """Return whether the files of a unit are unchanged, and the pages of its runs still exist. Files are compared by
+    size and time; if the times differ, local files are compared by content."""
     before = {file.path: file for file in judged.files}
     if before.keys() != {file.path for file in unit.files}:
         return False
@@ -246,14 +246,14 @@ def _unchanged(unit: Unit, judged: Judged, job: Job) -> bool:
 
 
 def _keep_pages(judged: Judged, job: Job) -> None:
-    """Forget the pages of runs that are not in this call's output folder."""
+    """Clear the page name of every run whose page is not in the output folder of this call."""
     for line in judged.lines:
         if job.reports is None or not (Path(job.reports) / line.report).is_file():
             line.report = ""
 
 
 def _read(document: bytes) -> Judged | None:
-    """Parse a stored result; None if another version wrote it."""
+    """Parse a stored result; return None if another version wrote the result."""
     try:
         return decode(document)
     except msgspec.DecodeError:
@@ -261,7 +261,7 @@ def _read(document: bytes) -> Judged | None:
 
 
 def _columns(settings: set[str]) -> list[tuple[str, str]]:
-    """Map settings to column names. DuckDB ignores case, so the second of ``K`` and ``k`` becomes ``k_2``."""
+    """Map settings to column names. DuckDB ignores case, so of ``K`` and ``k``, the second becomes ``k_2``."""
     taken: dict[str, int] = {}
     named = []
     for name in sorted(settings):
@@ -283,7 +283,7 @@ def _number(value: Any) -> float | None:
 
 
 def _typed(values: list[Any]) -> tuple[str, list[Any]]:
-    """Return the narrowest type that can store all values of a setting, and the values in that type."""
+    """Return the narrowest type that can store all values of a setting, and the values to store."""
     known = [value for value in values if value is not None]
     for kind, types in (("boolean", (bool,)), ("bigint", (int,)), ("double", (int, float))):
         if all(isinstance(v, types) and (kind == "boolean" or not isinstance(v, bool)) for v in known):

@@ -1,4 +1,4 @@
-"""Renders a fleet on a terminal: verdicts, settings, leaders, then one line per run grouped by cause."""
+"""Renders a fleet on a terminal: verdicts, settings and leaders, then one line per run, grouped by cause."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from .store import Answered
 
 STYLE = VERDICT | dict.fromkeys(UNTOLD, VERDICT["failing"])
 EACH = 8
-"""Maximum number of runs per cause; --full prints all."""
+"""Maximum number of runs per cause without --full, which prints all runs."""
 SETTINGS = 6
-"""Maximum number of settings with a table; --full prints all."""
+"""Maximum number of settings with a table with --full; without --full, only one setting has a table."""
 
 
 def render(overview: Overview, options: Options) -> str:
@@ -87,7 +87,7 @@ def _shares(effect: Effect, metric: str | None) -> RenderableType:
 
 
 def cells(value: Value) -> list[str]:
-    """Return the cells of one value of a setting."""
+    """Return the table cells for one value of a setting."""
     return [one_line(value.value), str(value.runs), f"{value.share:.0%}", _word(value.reward), _word(value.onset)]
 
 

@@ -1,7 +1,7 @@
-"""Reads and diagnoses the runs of one unit of a fleet, and reduces each to a few hundred bytes.
+"""Reads and diagnoses the runs of one unit of a fleet, and reduces each run to a short record.
 
-A worker does this in a separate process or on another machine, so inputs and results are plain data. A failure affects
-only its own run or file, and is reported in its row.
+A worker may run in a separate process or on another machine, so inputs and results are plain data. An error affects
+only one run or file, and is reported in the row of that run or file.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ from .locations import Stamp, Unit, digest, fetch
 DRAWN = 60
 """Maximum number of points of a run's stored curve."""
 FORMAT = 4
-"""Version of the stored result format; results of another version are recomputed."""
+"""Version of the format of stored results. Results of another version are recomputed."""
 
 
 class Job(msgspec.Struct, frozen=True):
-    """Options for all units: the settings of the command, and the folder for the report of each run."""
+    """Options for all units: the configuration of the command, and the folder for the report of each run."""
 
     config: Config
     reports: str | None = None
@@ -58,19 +58,19 @@ class Job(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return the values, other than its files, that determine the result of a unit."""
+        """Return a digest of everything, except the files, that determines the result of a unit."""
         told = msgspec.structs.replace(self.config, fail_on="", accept=[], origin="", trust_checks=False)
         rules = msgspec.json.encode(told, enc_hook=str) + f"{FORMAT} {__version__}".encode()
         return hashlib.blake2b(rules, digest_size=16).hexdigest()
 
 
 class Level(msgspec.Struct, frozen=True, array_like=True):
-    """The end of a success series: the mean of its last quarter, its highest level, and the error of the mean.
+    """The final level of a success series, its best level, and the error of the final level.
 
     Attributes:
-        now: mean of the last ``rows`` values, the last quarter of the run.
-        best: the highest mean of as many values in a row.
-        error: standard error of ``now`` for AR(1) values; NaN below `LEAST` values.
+        now: mean of the last ``rows`` values, which are the last quarter of the run.
+        best: the highest mean of ``rows`` successive values, or the lowest mean for a loss.
+        error: standard error of ``now`` under an AR(1) model; NaN for fewer than `LEAST` values.
         rows: number of values in ``now``.
     """
 
@@ -81,7 +81,7 @@ class Level(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True):
-    """A finding in a row."""
+    """A finding of a run, as stored in its row."""
 
     code: str
     name: str
@@ -98,9 +98,9 @@ class Found(msgspec.Struct, frozen=True, array_like=True):
 class Line(msgspec.Struct, kw_only=True):
     """One run of a fleet, or an input without a run.
 
-    ``verdict`` is that of the diagnosis, or ``unreadable`` for an input that could not be read and ``broken`` after an
-    internal error, with the reason as the headline. ``view`` has the values that identify duplicates, and ``broken``
-    its rows and fields that are not finite.
+    ``verdict`` is the verdict of the diagnosis, ``unreadable`` for an input that could not be read, or ``broken`` after
+    an internal error. For ``unreadable`` and ``broken``, the headline is the reason. ``view`` contains the values that
+    identify duplicates, and ``broken`` lists the rows and fields of ``view`` that are not finite.
     """
 
     source: str
@@ -140,7 +140,7 @@ class Judged(msgspec.Struct):
 
 
 def judge(unit: Unit, job: Job) -> Judged:
-    """Read and diagnose a unit; errors become results."""
+    """Read and diagnose a unit. Errors become results."""
     allow(job.config.budget())
     try:
         if not unit.remote:
@@ -149,12 +149,12 @@ def judge(unit: Unit, job: Job) -> Judged:
         with tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
             named = fetch(unit, Path(folder))
             return Judged(*_lines(unit, job, folder + "/", named), unit.files)
-    except Exception as error:  # noqa: BLE001 - what fails on one unit costs no other its judgement
+    except Exception as error:  # noqa: BLE001 - an error in one unit must not affect other units
         return failed(unit, _words(error))
 
 
 def failed(unit: Unit, why: str) -> Judged:
-    """Return the row and the results of a unit that could not be judged."""
+    """Return the result of a unit that could not be judged."""
     answers = [Answer(_address(unit, file.path), "unreadable", why) for file in unit.logs]
     return Judged([Line(source=unit.name, unit=unit.name, verdict="broken", headline=why)], answers, unit.files)
 
@@ -169,8 +169,8 @@ def _words(error: Exception) -> str:
 
 
 def _lines(unit: Unit, job: Job, folder: str, named: Renaming) -> tuple[list[Line], list[Answer]]:
-    """Return the rows of a unit whose files are below ``folder``, and the status of each file, under their own
-    names."""
+    """Return the rows of a unit, and the status of each file. For a remote unit, ``folder`` contains copies of the
+    files, and ``named`` restores their remote names."""
     found = _survey(unit, job, folder)
     catalogue = load(tuple(job.config.checks)).select(job.config.select, job.config.ignore)
     configurations = [Path(folder + file.path.lstrip("/") if folder else file.path) for file in unit.configurations]
@@ -183,7 +183,7 @@ def _lines(unit: Unit, job: Job, folder: str, named: Renaming) -> tuple[list[Lin
         run.notes = [named(note) for note in run.notes]
         try:
             lines.append(_line(unit, run, configurations, catalogue, job))
-        except Exception as error:  # noqa: BLE001 - what fails on one run costs no other its judgement
+        except Exception as error:  # noqa: BLE001 - an error in one run must not affect other runs
             lines.append(Line(source=run.source, unit=unit.name, verdict="broken", headline=_words(error)))
     return lines, answers
 
@@ -195,7 +195,7 @@ def _survey(unit: Unit, job: Job, folder: str) -> Survey:
     if folder:
         return survey(Path(folder), read)
     paths = [Path(file.path) for file in unit.logs]
-    if len(paths) > 1 and all(path.parent.name == "metrics" for path in paths):  # MLflow: all metrics are read together
+    if len(paths) > 1 and all(path.parent.name == "metrics" for path in paths):  # MLflow: all metrics of a run
         paths = paths[:1]
     if len(paths) == 1 and unit.name == str(paths[0]):  # named by the user, so errors are reported
         try:
@@ -251,7 +251,7 @@ def _found(f: Finding) -> Found:
 
 
 def _name(unit: Unit, run: Run) -> str:
-    """Return the part of a run's name that may contain settings: the folder of its unit and the path below it."""
+    """Return the part of a run's name that may contain settings: the unit's folder, and the path within the folder."""
     within = run.source.removeprefix(unit.name)
     return f"{Path(unit.name).name}{within}"
 
@@ -273,7 +273,7 @@ def _levels(diagnosis: Diagnosis) -> dict[str, Level]:
 
 
 def _curve(run: Run, field: str) -> tuple[list[float], list[float]]:
-    """Return the thinned curve of a run over steps, or over rows if steps go back."""
+    """Return the curve of a run, reduced to at most `DRAWN` points, over steps, or over rows if steps go back."""
     if not field:
         return [], []
     column = run.columns[field]
@@ -284,7 +284,7 @@ def _curve(run: Run, field: str) -> tuple[list[float], list[float]]:
 
 
 def _report(diagnosis: Diagnosis, job: Job) -> str:
-    """Write the page of the run; return its name."""
+    """Write the page of a run, and return its file name; empty if no pages are written."""
     if job.reports is None:
         return ""
     name = page_name(diagnosis.source)
@@ -295,14 +295,14 @@ def _report(diagnosis: Diagnosis, job: Job) -> str:
 
 
 def page_name(source: str) -> str:
-    """Return a file name that is unique among the runs of all fleets, with secrets redacted."""
+    """Return a unique file name for the page of a run, with secrets redacted."""
     words = re.sub(r"[^A-Za-z0-9.]+", "-", redact(source))[-60:].strip("-.")
     digest = hashlib.blake2b(source.encode("utf-8", "surrogatepass"), digest_size=4).hexdigest()
     return f"{words}-{digest}.html"
 
 
 def encode(judged: Judged) -> bytes:
-    """Encode the result of a unit for transfer and storage; file names that are not UTF-8 are escaped."""
+    """Encode the result of a unit for transfer and storage. File names that are not UTF-8 are escaped."""
     try:
         return msgspec.msgpack.encode(judged, enc_hook=str)  # notes are subclasses of str
     except UnicodeEncodeError:
@@ -318,5 +318,5 @@ def _escaped(value: Any) -> Any:
 
 
 def decode(document: bytes) -> Judged:
-    """Decode the result. Raises `msgspec.DecodeError`."""
+    """Decode the result of a unit. Raises `msgspec.DecodeError`."""
     return msgspec.msgpack.decode(document, type=Judged)

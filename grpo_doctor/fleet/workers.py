@@ -1,7 +1,7 @@
 """Maps `judge` over the units of a fleet: in this process, in several local processes, or on a Ray cluster.
 
-Every unit gets a result: if a worker dies, its unit is retried once, alone, and then reported. Threads would not help:
-reading and judging hold the GIL.
+Every unit gets a result. If a worker dies, its unit is retried once, alone, and a second failure is reported. Threads
+would not be faster, because the GIL is held while a unit is read and judged.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from .locations import Unit
 from .unit import Job, encode, failed, judge
 
 FEW = 1 << 20
-"""Size of the logs in bytes below which starting a worker takes longer than the work."""
+"""Total size of the files in bytes below which starting workers takes longer than judging the units in this process."""
 AHEAD = 2
-"""Number of queued units per worker."""
+"""Number of units per worker that are running or queued."""
 REACHED = 10.0
-"""Timeout in seconds for the head of a cluster."""
+"""Timeout in seconds for a connection to the head node of a cluster."""
 Documents = Iterator[tuple[Unit, bytes]]
 
 
 def work(unit: Unit, job: Job) -> bytes:
-    """Judge one unit; input and result are encoded for transfer and storage."""
+    """Judge one unit. The result is encoded for transfer and storage."""
     return encode(judge(unit, job))
 
 
 def mapped(units: list[Unit], job: Job, *, jobs: int | None = None, ray: str | None = None) -> Documents:
     """Yield every unit with its result as it completes.
 
-    The largest units start first, so that none runs alone at the end. Raises `ConfigError` if Ray is requested but not
-    available.
+    The largest units start first, so that no large unit runs alone at the end. Raises `ConfigError` if Ray is requested
+    but not available.
     """
     ordered = sorted(units, key=lambda unit: unit.size, reverse=True)
     if ray is not None:
@@ -64,7 +64,7 @@ def _in_processes(units: list[Unit], job: Job, workers: int) -> Documents:
 
 
 def _until_a_worker_dies(waiting: Iterable[Unit], job: Job, workers: int, suspects: list[Unit]) -> Documents:
-    """Yield completed units; when a worker dies, put the running and queued units into ``suspects``."""
+    """Yield completed units. If a worker dies, put the running and queued units into ``suspects``."""
     with _pool(workers) as pool:
         running: dict[Future[bytes], Unit] = {}
         try:
@@ -95,14 +95,14 @@ def _alone(unit: Unit, job: Job) -> bytes:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    """Return a pool of processes that are forked from a process without threads and with all modules loaded."""
+    """Return a pool of processes that are forked from a process without threads that has loaded the modules."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["grpo_doctor.fleet.unit", "grpo_doctor.readers.formats.keyvalue"])
     return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin)
 
 
 def _begin() -> None:
-    """Start a worker with one computing thread; another thread ends it when the parent process ends."""
+    """Initialise a worker with one computing thread. Another thread ends the worker when the parent process ends."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     threading.Thread(target=_end_with, args=(multiprocessing.parent_process(),), daemon=True).start()
 
@@ -113,7 +113,7 @@ def _end_with(parent: Any) -> None:
 
 
 def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:
-    """Map over a Ray cluster; its nodes must have grpo-doctor installed and access to the paths."""
+    """Map `work` over a Ray cluster. The nodes must have grpo-doctor installed and access to the paths."""
     try:
         import ray
     except ImportError:
@@ -133,7 +133,7 @@ def _on_ray(units: list[Unit], job: Job, address: str) -> Documents:
 
 
 def _refuse_unreachable(address: str) -> None:
-    """Raise `ConfigError` immediately if nothing listens at HOST:PORT: Ray itself retries for minutes."""
+    """Raise `ConfigError` immediately if no server listens at HOST:PORT, because Ray itself retries for minutes."""
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit() or "://" in address:
         return
@@ -144,7 +144,7 @@ def _refuse_unreachable(address: str) -> None:
 
 
 def _ray_results(ray: Any, units: list[Unit], job: Job) -> Documents:
-    """Yield the results; Ray retries a task whose worker died, and a second failure is reported."""
+    """Yield the results. Ray retries a task whose worker died, and a second failure is reported."""
     remote = ray.remote(num_cpus=1, max_retries=1)(work)
     shared = ray.put(job)
     most = AHEAD * max(1, int(ray.cluster_resources().get("CPU", 1)))

@@ -1,1 +1,1 @@
-"""Live checks inside other trainers: one file per framework."""
+"""Live checks inside other trainers, with one file per framework."""

@@ -12,7 +12,7 @@ from ..fault_isolation import Boundary, tell
 
 
 def alert(finding: Finding) -> None:
-    """Send a finding at warning or above to W&B and trackio if this process has an open run there.
+    """Send a finding at warning or above to W&B and trackio if this process has an open run in the tracker.
 
     Errors of the tracker are printed and do not stop the training.
     """
@@ -51,7 +51,7 @@ def _tried(otherwise: str, send: Callable[..., None], *arguments: Any) -> None:
 
 
 def _open_trackers(error: bool) -> Iterator[tuple[str, Callable[[str, str], None]]]:
-    """Return the trackers that the training has imported and started a run in."""
+    """Return the trackers that the training has imported and in which it has started a run."""
     wandb = sys.modules.get("wandb")
     if wandb is not None and getattr(wandb, "run", None) is not None:
         yield "W&B", lambda title, text: wandb.run.alert(title, text, level="ERROR" if error else "WARN")

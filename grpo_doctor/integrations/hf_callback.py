@@ -1,11 +1,11 @@
 """A ``TrainerCallback`` with live checks for every subclass of the transformers Trainer.
 
-Use it for trainers that `attach` does not support (ms-swift, axolotl, LLaMA-Factory, Unsloth, supervised and preference
-training). It reads only the logged metrics. For a ``GRPOTrainer``, `attach` records more.
+Use the callback for trainers that `attach` does not support (ms-swift, axolotl, LLaMA-Factory, Unsloth, supervised and
+preference training). The callback reads only the logged metrics. For a ``GRPOTrainer``, `attach` records more.
 
     trainer.add_callback(DoctorCallback(on="error=stop"))
 
-ms-swift loads it with ``--external_plugins FILE --callbacks grpo_doctor``, where FILE contains
+ms-swift loads the callback with ``--external_plugins FILE --callbacks grpo_doctor``. FILE contains
 
     from swift.callbacks import callbacks_map
     from grpo_doctor.integrations.hf_callback import DoctorCallback
@@ -26,7 +26,7 @@ from .session import say
 
 
 class DoctorCallback(TrainerCallback):
-    """Checks every row that the trainer logs, on the first process only, because the others do not log.
+    """Checks every row that the trainer logs, on the first process only, because the other processes do not log.
 
     Args:
         out: folder of the run; ``grpo-doctor`` in the folder of the checkpoints by default.

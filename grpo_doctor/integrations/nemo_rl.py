@@ -20,7 +20,7 @@ SEEN = ("", "train", "validation")
 
 
 class DoctorLogger:
-    """A logger of NeMo-RL. A step is checked when it is complete, or when the next one begins."""
+    """A logger of NeMo-RL. A step is checked when it is complete, or when the next step begins."""
 
     def __init__(self, config: Mapping[str, Any], *, out: str = "runs/nemo-rl", on: str = "error=warn") -> None:
         self.run = LoggedRun(config, framework="nemo-rl", out=out, on=on)

@@ -1,12 +1,12 @@
-"""OpenRLHF: reads the metrics that its TensorBoard and W&B loggers receive in the Ray worker that trains.
+"""OpenRLHF: reads the metrics that OpenRLHF's TensorBoard and W&B loggers receive in the Ray worker that trains.
 
-OpenRLHF trains in an actor, so the hook is Ray's own for its workers:
+OpenRLHF trains in an actor, so the hook uses Ray's setup hook for workers:
 
     ray job submit --runtime-env-json='{"worker_process_setup_hook": "grpo_doctor.integrations.openrlhf.connect"}' \\
       -- python3 -m openrlhf.cli.train_ppo_ray --logger.tensorboard_dir tb …
 
-One of the two loggers must be on. ``GRPO_DOCTOR_OUT`` and ``GRPO_DOCTOR_ON`` (``warn`` and ``stop``) set the options
-of `LoggedRun`. Tested on the logger module of openrlhf 0.11.2.
+One of the two loggers must be enabled. ``GRPO_DOCTOR_OUT`` and ``GRPO_DOCTOR_ON`` (``warn`` and ``stop``) set the
+options of `LoggedRun`. Tested on the logger module of openrlhf 0.11.2.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ def connect() -> None:
     for logger in (logging_utils.TensorboardLogger, logging_utils.WandbLogger):
         if not hasattr(logger.log_train, "__wrapped__"):
             logger.__init__ = hook.keeping_the_config(logger.__init__)
-            logger.log_train = hook.after(logger.log_train, hook.train)
-            logger.log_eval = hook.after(logger.log_eval, hook.evaluation)
+            logger.log_train = hook.around(logger.log_train, hook.train)
+            logger.log_eval = hook.around(logger.log_eval, hook.evaluation)
 
 
 class _Hook:
-    """The single run of this process; both loggers report to it."""
+    """The single run of this process, to which both loggers report."""
 
     def __init__(self) -> None:
         self.config: dict[str, Any] = {}
         self.run: LoggedRun | None = None
-        self.last = -1
+        self.last, self.series = -1, dict[str, float]()
 
     def keeping_the_config(self, original: Callable[..., Any]) -> Callable[..., Any]:
         def begin(logger: Any, args: Any) -> None:
@@ -47,24 +47,24 @@ class _Hook:
 
         return begin
 
-    def after(self, original: Callable[..., Any], look: Callable[..., None]) -> Callable[..., Any]:
+    def around(self, original: Callable[..., Any], look: Callable[..., dict[str, float]]) -> Callable[..., Any]:
         def log(logger: Any, global_step: int, logs_dict: Mapping[str, Any]) -> None:
-            original(logger, global_step, logs_dict)
-            look(global_step, dict(logs_dict))
+            original(logger, global_step, {**logs_dict, **look(global_step, dict(logs_dict))})
+            self.started().stop_if_asked()
 
         log.__wrapped__ = original  # type: ignore[attr-defined]
         return log
 
-    def train(self, step: int, logs: dict[str, Any]) -> None:
-        if step == self.last:  # the other logger has already reported it
-            return
-        self.last = step
-        text, reward = logs.pop("generated_samples", None) or (None, None)
-        self.started().log(step, logs, [Sample(step=step, response=str(text), reward=reward)] if text else [])
-        self.started().stop_if_asked()
+    def train(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
+        if step != self.last:  # the other logger may have reported it
+            self.last = step
+            text, reward = logs.pop("generated_samples", None) or (None, None)
+            samples = [Sample(step=step, response=str(text), reward=reward)] if text else []
+            self.series = self.started().log(step, logs, samples)
+        return self.series
 
-    def evaluation(self, step: int, logs: dict[str, Any]) -> None:
-        self.started().log(step, {f"eval/{key}": value for key, value in logs.items()})
+    def evaluation(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
+        return self.started().log(step, {f"eval/{key}": value for key, value in logs.items()})
 
     def started(self) -> LoggedRun:
         if self.run is None:

@@ -33,7 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def diagnose() -> Callable[[Diagnosable], Diagnosis]:
-    """Return a function from a path, a `Run` or records to the `Diagnosis`; a path must contain one run."""
+    """Return a function that maps a path, a `Run` or records to a `Diagnosis`; a path must contain one run."""
     return _diagnose
 
 
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 
 class RunError(Exception):
-    """A run that is failing or could not be judged; the message is its report."""
+    """A run that is failing or could not be judged; the message is the report of the run."""
 
 
 class RunItem(pytest.Item):

@@ -1,7 +1,7 @@
-"""Live checks on the metrics that a trainer logs: the base of every integration except `attach`.
+"""Live checks on the metrics that a trainer logs, the base of every integration except `attach`.
 
 One mapping of metrics per step, under the trainer's own keys, becomes a record by the rules of the log readers. Masks,
-advantages and single rewards are not metrics, so they are unknown, as the report states.
+advantages and single rewards are not metrics, so the report lists them as unknown.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from ..config import ConfigError
 from ..diagnosis.check import Finding, Severity
@@ -26,6 +26,7 @@ from ..run import Run, Sample
 from .alerts import alert
 from .session import Action, Folder, Session, Stopped, actions_of, say, say_end, unused
 
+T = TypeVar("T")
 Told = Callable[[Finding, str], None]
 
 
@@ -34,14 +35,15 @@ class TrainingStopped(RuntimeError):  # noqa: N818 - requested by the user, not 
 
 
 class LoggedRun:
-    """Checks a training by its logged metrics. After construction it raises no errors: a failure is reported once.
+    """Checks a training by its logged metrics. After its construction, a `LoggedRun` raises no errors: a failure is
+    reported once.
 
     Args:
-        config: the trainer's configuration, nested or flat; the checks read their settings from it.
+        config: the trainer's configuration (nested or flat), from which the checks read their settings.
         framework: name for the report and for choosing remedies.
-        out: folder for the records and reports; a number is added if it exists.
-        on: ``SEVERITY=ACTION,…``. Only ``warn`` and ``stop`` work outside a trainer: the hook reads `stopped` and ends
-            the training if it can.
+        out: folder for the records and reports; a number is added if the folder exists.
+        on: ``SEVERITY=ACTION,…``. Only ``warn`` and ``stop`` work outside a trainer: the hook reads `stopped`, and ends
+            the training if possible.
         on_finding: called with each new finding and its action; prints a line by default.
 
     Raises:
@@ -74,21 +76,25 @@ class LoggedRun:
         samples: Sequence[Sample] = (),
         responses: Path | None = None,
         rollouts: Sequence[Sample] = (),
-    ) -> None:
-        """Add the metrics of a step, and some or all of its responses, or the file that contains them all.
+    ) -> dict[str, float]:
+        """Add the metrics of a step, and some or all responses of the step, or the file that contains all responses.
 
-        The full set of responses fills fields that no metric has: rewards of groups, loops, tool calls.
+        The full set of responses provides fields that metrics do not contain: rewards of groups, loops, tool calls.
+
+        The result is the series for the trainer's own loggers (`Session.series`): empty before training and after a
+        failure.
         """
-        self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts)
+        return self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts) or {}
 
     def stop_if_asked(self) -> None:
-        """Raise `TrainingStopped` if a finding requires a stop; for trainers that only an exception ends."""
+        """Raise `TrainingStopped` if a finding requires a stop, for trainers that can only be stopped by an
+        exception."""
         if self.stopped is not None:
             self.finish()
             raise TrainingStopped(f"grpo-doctor stopped the training: {self.stopped.why}; see {self.folder.path}")
 
     def finish(self) -> None:
-        """Write the reports. A second call does nothing."""
+        """Write the reports. Further calls do nothing."""
         if not self._finished:
             self._finished = True
             self._guarded("at the end", self._report)
@@ -99,16 +105,17 @@ class LoggedRun:
         return None if self.session is None else self.session.stopped
 
     def diagnosis(self) -> Diagnosis:
-        """Return the current diagnosis. Raises RuntimeError before anything was logged."""
+        """Return the current diagnosis. Raises RuntimeError before the first logged step."""
         if self.session is None:
             raise RuntimeError("no training step has been logged yet")
         return self.session.diagnosis()
 
-    def _guarded(self, where: str, function: Callable[..., None], *arguments: Any) -> None:
+    def _guarded(self, where: str, function: Callable[..., T], *arguments: Any) -> T | None:
         before = self.boundary.failure
-        self.boundary(function, *arguments)
+        result = self.boundary(function, *arguments)
         if before is None and self.boundary.failure is not None:
             tell(unwatched(self.boundary.failure, where))
+        return result
 
     def _rows(self) -> Rows:
         return Rows(Input(self.folder.path), "live")
@@ -132,8 +139,8 @@ class LoggedRun:
         samples: list[Sample],
         responses: Path | None,
         rollouts: Sequence[Sample],
-    ) -> None:
-        rows = self._rows()
+    ) -> dict[str, float]:
+        rows, series = self._rows(), dict[str, float]()
         rows.add(dict(metrics), step=step)
         run = rows.run()
         for record in run.records():
@@ -143,7 +150,9 @@ class LoggedRun:
             session = self.session = self.session or self._begin(run)
             session.doctor.summary.unread.update(run.unread)
             more, shown = _read_responses(responses)
-            session.push(record if more is None else completed(record, more), [*samples, *shown], rollouts)
+            record = record if more is None else completed(record, more)
+            series = session.series(session.push(record, [*samples, *shown], rollouts))
+        return series
 
     def _begin(self, run: Run) -> Session:
         source = str(self.folder.path / "records.jsonl")
@@ -166,7 +175,7 @@ class LoggedRun:
 
 
 def _read_responses(path: Path | None) -> tuple[dict[str, Any] | None, list[Sample]]:
-    """Read the responses of one step from a file; none if it is missing or unreadable."""
+    """Read the responses of one step from a file; return none if the file is missing or unreadable."""
     if path is None or not path.exists():
         return None, []
     try:

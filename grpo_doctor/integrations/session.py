@@ -47,7 +47,8 @@ def actions_of(words: str) -> dict[Severity, Action]:
 
 
 def say(finding: Finding, action: str) -> None:
-    """Print a finding in one line on stderr, with its severity, and with the action unless that is only to print."""
+    """Print a finding in one line on stderr, with the severity, and with the action unless the action is only to
+    print."""
     did = "" if action == "warn" else f" [{action}]"
     tell(f"grpo-doctor: step {finding.detected_step}: {finding.severity} {finding.code} {finding.message}{did}")
 
@@ -64,12 +65,12 @@ LOCK = ".lock"
 
 
 def holds_a_run(path: Path) -> bool:
-    """Return whether a folder contains a run or is reserved by one."""
+    """Return whether a folder contains a run or is reserved by a run."""
     return any((path / name).exists() for name in ("records.jsonl", LOCK))
 
 
 def unused(path: Path, taken: Callable[[Path], bool] = Path.exists) -> Path:
-    """The path, with a number appended if it exists or ``taken`` reports it as used."""
+    """Return the path, with a number appended if the path exists or ``taken`` reports it as used."""
     free, n = path, 1
     while taken(free):
         n += 1
@@ -85,7 +86,7 @@ class Checkpointed(Protocol):
 
 
 class Resumed(NamedTuple):
-    """The resume point: newest checkpoint, steps up to it, and number of later steps to train again."""
+    """The resume point: newest checkpoint, steps up to that checkpoint, and number of later steps to train again."""
 
     checkpoint: Path | None
     steps: list[tuple[StepRecord, list[Sample]]]
@@ -100,11 +101,11 @@ class Resumed(NamedTuple):
 
 
 class Folder:
-    """``runs/<name>/``: records and samples, one flushed line each; settings; checkpoints; reports."""
+    """``runs/<name>/`` with records and samples (one flushed line each), settings, checkpoints and reports."""
 
     elsewhere = "choose another folder with --out"
     onward = f"add --resume, or {elsewhere}"
-    """Advice if another run writes to this folder, or has written to it."""
+    """Advice if another run writes, or has written, to this folder."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -115,7 +116,7 @@ class Folder:
         """Create the folder, lock it for this process, and write the settings.
 
         Raises:
-            ConfigError: the folder contains a run, another process writes to the folder, or it is not writable.
+            ConfigError: the folder contains a run, is used by another process, or is not writable.
         """
         self.claim()
         if (self.path / "records.jsonl").exists():
@@ -127,7 +128,7 @@ class Folder:
             raise ConfigError(f"{self.path}: cannot be written: {error.strerror}") from None
 
     def declare(self, settings: Mapping[str, Any]) -> None:
-        """Write the settings. Raises OSError."""
+        """Write the settings. Raises OSError if writing fails."""
         text = json.dumps(portable(dict(settings)), indent=1, ensure_ascii=False)
         output.replace(self.path / "config.json", text + "\n", named=False)
 
@@ -135,7 +136,7 @@ class Folder:
         """Create the folder and lock it until `release` or the end of the process.
 
         Raises:
-            ConfigError: another run writes here, or the folder cannot be created.
+            ConfigError: another run writes to the folder, or the folder cannot be created.
         """
         try:
             self.path.mkdir(parents=True, exist_ok=True)
@@ -154,10 +155,11 @@ class Folder:
         self._lock.release(force=True)
 
     def resume(self) -> Resumed:
-        """Return the newest checkpoint and the steps up to it; delete later lines, because they will be written again.
+        """Return the newest checkpoint and the steps up to it. Delete later lines, because these steps will be written
+        again.
 
         Raises:
-            ConfigError: another run writes here.
+            ConfigError: another run writes to the folder.
         """
         self.claim()
         newest = max(self._numbered(), default=None)
@@ -178,11 +180,11 @@ class Folder:
         )
 
     def _truncate(self, name: str, last: int) -> list[bytes]:
-        """Keep the complete lines of steps up to ``last``; return them."""
+        """Keep and return the complete lines of steps up to ``last``."""
         path = self.path / name
         if not path.exists():
             return []
-        lines = path.read_bytes().split(b"\n")[:-1]  # after the last newline, there is nothing or an incomplete line
+        lines = path.read_bytes().split(b"\n")[:-1]  # after the last newline: nothing, or an incomplete line
         kept = [line for line in lines if line and msgspec.json.decode(line)["step"] <= last]
         with output.replacing(path) as file:
             file.write(b"".join(line + b"\n" for line in kept))
@@ -199,12 +201,13 @@ class Folder:
         return max((n for n in self._numbered() if n < step), default=None)
 
     def keep(self, limit: int) -> None:
-        """Remove old checkpoints beyond the limit, but keep the first one, which is from before any training."""
+        """Remove old checkpoints beyond the limit, but keep the first checkpoint, which was saved before any
+        training."""
         for step in sorted(self._numbered())[1:-limit]:
             self.checkpoint(step).unlink()
 
     def drop_after(self, step: int) -> None:
-        """Remove checkpoints that are later than the one to which the run was rolled back."""
+        """Remove checkpoints that are later than the rollback."""
         for later in self._numbered():
             if later > step:
                 self.checkpoint(later).unlink()
@@ -257,7 +260,7 @@ class Session:
             self.doctor.push(record, samples)
 
     def action(self, finding: Finding) -> Action:
-        """Return the action on a finding: that of the highest severity that it reaches."""
+        """Return the action on a finding, which is the action of the highest severity that the finding reaches."""
         reached = [s for s in self.actions if s <= finding.level]
         return self.actions[max(reached)] if reached else "warn"
 
@@ -265,7 +268,7 @@ class Session:
         """Return the active finding with the action ``skip-update`` as the reason to skip this update, if any.
 
         The record is incomplete before the update, but the checks must process every step once, with the complete
-        record. The checks therefore process the incomplete record first and then restore their state.
+        record. The checks therefore process the incomplete record, and then restore their state.
         """
         if "skip-update" not in self.actions.values():
             return None
@@ -281,9 +284,9 @@ class Session:
         rollouts: Sequence[Sample] | None = None,
         batch: TokenBatch | None = None,
     ) -> list[Finding]:
-        """Write a step, check it and act; return findings that are new or have got worse.
+        """Write a step, check it and act; return findings that are new or have become more severe.
 
-        If ``rollouts`` contains all responses, they fill the unknown fields of the record, and the samples.
+        If ``rollouts`` contains all responses, they provide the samples and the unknown fields of the record.
         """
         if rollouts:
             record, samples = self.doctor.rollouts.filled(record, rollouts)
@@ -304,8 +307,14 @@ class Session:
             self.checkpoint(record.step)
         return fresh
 
+    def series(self, fresh: Sequence[Finding]) -> dict[str, float]:
+        """Return what trackers plot for the newest step: the worst active severity, and the severity of new
+        findings."""
+        worst = self.doctor.diagnosis().worst or Severity.INFO
+        return {"grpo_doctor/verdict": float(worst)} | {f"grpo_doctor/{f.code}": float(f.level) for f in fresh}
+
     def diagnosis(self) -> Diagnosis:
-        """Diagnose the records in the folder, read as by `analyze`.
+        """Diagnose the records in the folder, which are read as by `analyze`.
 
         Facts known only during training are added: notes, unreadable values, and a stop.
         """

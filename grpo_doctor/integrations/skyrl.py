@@ -1,4 +1,4 @@
-"""SkyRL: reads the metrics that its tracker receives.
+"""SkyRL: reads the metrics that SkyRL's tracker receives.
 
     class Exp(BasePPOExp):
         def get_tracker(self):
@@ -20,15 +20,15 @@ from .scalars import LoggedRun
 def watched(tracker: Any, config: Any, *, out: str = "runs/skyrl", on: str = "error=warn") -> Any:
     """Return the tracker with ``log`` and ``finish`` wrapped.
 
-    ``log`` raises `TrainingStopped` after the tracker has logged the step, if a finding requires a stop.
+    ``log`` adds the verdict and new findings to the step. ``log`` raises `TrainingStopped` after the tracker has logged
+    the step, if a finding requires a stop.
     """
     run = LoggedRun(_mapping(config), framework="skyrl", out=out, on=on)
     log, finish = tracker.log, tracker.finish
 
     @functools.wraps(log)
     def log_and_examine(data: Mapping[str, Any], step: int, *arguments: Any, **named: Any) -> None:
-        log(data, step, *arguments, **named)
-        run.log(step, data)
+        log({**data, **run.log(step, data)}, step, *arguments, **named)
         run.stop_if_asked()
 
     @functools.wraps(finish)

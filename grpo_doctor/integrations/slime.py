@@ -2,9 +2,9 @@
 
     --custom-rollout-log-function-path grpo_doctor.integrations.slime.log_rollout_data
 
-slime calls the function in its rollout manager once per rollout, before its own logging, which it does not change.
-Another process logs the metrics of the update (gradient norm, loss, KL), so they are unknown here. Run `grpo-doctor
-watch` on the TensorBoard folder or console for these. To set options, name your own function:
+slime calls the function in its rollout manager once per rollout, before its own logging, which stays unchanged. Another
+process logs the metrics of the update (gradient norm, loss, KL), so they are unknown here. For the metrics of the
+update, run `grpo-doctor watch` on the TensorBoard folder or console. To set options, name your own function:
 
     log_rollout_data = grpo_doctor.integrations.slime.Hook(on="error=stop", out="runs/mine")
 
@@ -34,8 +34,8 @@ class Hook:
     def __call__(
         self, rollout_id: int, args: Any, samples: Sequence[Any], rollout_extra_metrics: Any, rollout_time: float
     ) -> bool:
-        """Check a rollout; return False, so that slime logs it too. Raises `TrainingStopped` if a finding requires
-        it."""
+        """Check a rollout; return False, so that slime logs the rollout too. Raises `TrainingStopped` if a finding
+        requires a stop."""
         if self.run is None:
             self.run = LoggedRun(vars(args), framework="slime", out=self.out, on=self.on)
             atexit.register(self.run.finish)
@@ -49,7 +49,7 @@ class Hook:
 
 
 def _rollouts(step: int, sample: Any, key: str | None) -> Iterator[Sample]:
-    """Convert one of slime's samples to a rollout; none if it has no response yet."""
+    """Convert one of slime's samples to a rollout. Return None if the sample has no response yet."""
     fields = {"prompt": sample.prompt, "response": sample.response, "reward": _reward(sample, key)}
     status = str(getattr(sample.status, "value", sample.status))
     return rollouts_of({**fields, "status": status, "group": sample.group_index}, step)

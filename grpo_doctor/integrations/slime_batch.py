@@ -1,11 +1,11 @@
 """slime: writes a token batch on every tenth rollout.
 
     --get-mismatch-metrics --rollout-data-postprocess-path grpo_doctor.integrations.slime_batch.record
-    --custom-tis-function-path ...  # which slime demands with the first option
+    --custom-tis-function-path ... # required by slime with the first option
 
 slime calls the function in each training process before the update, when the log-probabilities of both sides are known.
-The first process that has them writes ``batches/`` in ``GRPO_DOCTOR_OUT`` (``runs/slime``). A response that context
-parallelism splits over processes is omitted.
+The first process with these log-probabilities writes ``batches/`` in ``GRPO_DOCTOR_OUT`` (``runs/slime``). A response
+that context parallelism splits over processes is omitted.
 
 Written against slime's tests/plugin_contracts (August 2026); not tested on slime, which needs a GPU.
 """
@@ -33,7 +33,7 @@ _guarded = Boundary()
 
 
 def record(args: Any, rollout_id: int, rollout_data: Mapping[str, Any]) -> None:
-    """Write the token batch of a rollout, unless another process has begun to."""
+    """Write the token batch of a rollout, unless another process has begun to write it."""
     if rollout_id % EVERY == 0 and "rollout_log_probs" in rollout_data and "log_probs" in rollout_data:
         _guarded(_write, args, rollout_id, rollout_data)
 

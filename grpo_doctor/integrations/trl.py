@@ -1,12 +1,12 @@
 """``attach(trainer)``: live checks for TRL's ``GRPOTrainer``, without a subclass and without affecting its random
 state.
 
-The trainer's methods are wrapped on the instance (`trl_hooks`). Every rank writes its records (``ranks/``); rank 0
-merges them into one record per step, checks it, and sends the action to all ranks. Values that a sharded model or vLLM
-hides are omitted; the notes of the diagnosis name them.
+The trainer's methods are wrapped on the instance (`trl_hooks`). Every rank writes its records (``ranks/``). Rank 0
+merges the records into one per step, checks the merged record, and sends the action to all ranks. Values that a sharded
+model or vLLM hides are omitted; the notes of the diagnosis name them.
 
 An error in this package never ends the training. Each rank still takes part in the collectives of the step. At the end
-of the step all ranks learn of the error, and training continues without checks.
+of the step, all ranks are informed of the error, and training continues without checks.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ def attach(
     catalogue: Catalogue | None = None,
     on_finding: Callable[[Finding, str], None] | None = None,
 ) -> Attached:
-    """Check every step of a ``GRPOTrainer`` or ``RLOOTrainer``. Call it once, after creating the trainer.
+    """Check every step of a ``GRPOTrainer`` or ``RLOOTrainer``. Call `attach` once, after creating the trainer.
 
     Args:
         trainer: a ``trl.GRPOTrainer`` or ``trl.RLOOTrainer``, 0.24 or later.
-        out: folder for records.jsonl, samples.jsonl, config.json and the reports; a number is added if it already
-            contains a run (a requeued job, a repeated cell), and for a second ``train()`` of the same trainer that
-            starts over (``out-2``).
+        out: folder for records.jsonl, samples.jsonl, config.json and the reports; a number is added if the folder
+            already contains a run (a requeued job, a repeated cell), and for a second ``train()`` that starts over
+            (``out-2``).
         on: ``SEVERITY=ACTION,…`` with warn, skip-update, stop or rollback.
         record_tokens: response positions per micro-batch for logit statistics; 0 for none.
         record_batches: steps between token batches, if the rollout engine's log-probabilities are known; 0 for none.
@@ -104,7 +104,7 @@ class Attached:
         self.told: list[str] = []
         """Lines about the settings that were printed before the first step."""
         self.watching = True
-        """Whether steps are checked; identical on all ranks, because they change it together."""
+        """Whether steps are checked; identical on all ranks, because all ranks change it together."""
         self.seams = Seams(trainer, record_tokens, record_batches, self.boundary)
         self.rollback_to: Path | None = None
         self.last_step: int | None = None
@@ -154,7 +154,8 @@ class Attached:
         return dict(json.loads(json.dumps(portable(self.settings), default=str)))
 
     def _first(self, session: Session) -> None:
-        """Record what only the first step shows: the log-probabilities in the loss, and what cannot be recorded."""
+        """Record facts that only the first step shows: the log-probabilities in the loss, and quantities that cannot be
+        recorded."""
         given = self.seams.local.given
         self.settings |= {f"{n}_logprobs": n in given for n in ("old", "reference", "sampling")}
         session.doctor.summary.settings.update(self.settings)
@@ -195,7 +196,7 @@ class Attached:
         return why
 
     def end_step(self, control: Any) -> None:
-        """Finish the step: one record, one check, one decision for all ranks."""
+        """Finish the step with one record, one check and one decision for all ranks."""
         if not self.watching:
             return
         step = self.trainer.state.global_step
@@ -232,7 +233,8 @@ class Attached:
                 self._first(self.session)
             record, responses = merged(parts, step, self.settings), [r for p in parts for r in p.token_batch]
             batch = TokenBatch(step=step, responses=responses, weight_version=step - 1, settings=self.settings)
-            self.session.push(record, [], rollouts(parts, self.settings), batch if responses else None)
+            fresh = self.session.push(record, [], rollouts(parts, self.settings), batch if responses else None)
+            self.seams.series |= self.session.series(fresh)
         self.seams.begin_step()
 
     def _go_unwatched(self, failure: str, step: int) -> None:
@@ -249,11 +251,11 @@ class Attached:
     # -- the end
 
     def end_training(self) -> None:
-        """Roll back to a checkpoint if a finding requires it, and write the reports."""
+        """Roll back to a checkpoint if a finding requires a rollback, and write the reports."""
         if self.rollback_to is not None:
             self.trainer._load_from_checkpoint(str(self.rollback_to))
             self.rollback_to = None
-        end = Boundary()  # also report what was recorded before a failure
+        end = Boundary()  # also report the records from before a failure
         end(self._report)
         end(self.folder.release)
         if end.failure is not None and self.watching:
@@ -276,7 +278,6 @@ class Attached:
         return None if self.session is None else self.session.stopped
 
     def _found(self, finding: Finding, action: str) -> None:
-        self.seams.alerts[f"grpo_doctor/{finding.code}"] = float(finding.level)
         alert(finding)
         told = any(line.startswith(f"settings: {finding.code} ") for line in self.told)
         if not (told and action == "warn" and self.on_finding is say):  # printed before the first step

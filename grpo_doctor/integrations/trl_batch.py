@@ -1,4 +1,4 @@
-"""Extracts the token batch of a TRL step: the inputs of its loss for some responses."""
+"""Extracts the token batch of a TRL step from the inputs of the loss for some responses."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .trl_record import trained_mask
 
 
 def token_batch(inputs: Mapping[str, Any], logprobs: Tensor | None, entropies: Tensor | None) -> list[Response]:
-    """Return the responses of a micro-batch [B, T]; none if TRL has no log-probabilities of the rollout engine."""
+    """Return the responses of a micro-batch [B, T], or none if TRL has no log-probabilities of the rollout engine."""
     engine = inputs.get("sampling_per_token_logps")
     if engine is None:
         return []

@@ -1,7 +1,7 @@
 """Records a ``GRPOTrainer`` during training by wrapping its methods on the instance.
 
-Every wrapper calls the trainer's function unchanged, outside the error boundary, and returns its result. It records
-afterwards, inside the boundary, so an error in a check cannot affect the training.
+Every wrapper calls the trainer's function unchanged, outside the error boundary, and returns its result. The wrapper
+records afterwards, inside the boundary, so an error in a check cannot affect the training.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class Seams:
         self.trainer, self.record_tokens, self.boundary = trainer, record_tokens, boundary
         self.record_batches = record_batches
         self.local = Local()
-        self.alerts: dict[str, float] = {}
-        # a separate generator: sampling positions must not change the trainer's random state
+        self.series: dict[str, float] = {}
+        # a separate generator, because sampling positions must not change the trainer's random state
         self._generator = torch.Generator().manual_seed(0)
         self._hidden: Tensor | None = None
         self._logprobs: Tensor | None = None
@@ -148,8 +148,8 @@ class Seams:
     def _around_log(self, original: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(original)
         def log(logs: dict[str, float], *arguments: Any, **named: Any) -> Any:
-            logs.update(self.alerts)
-            self.alerts.clear()
+            logs.update(self.series)
+            self.series.clear()
             logged = original(logs, *arguments, **named)
             self._metrics_seen = {}  # TRL starts new lists
             return logged
@@ -175,9 +175,9 @@ class Seams:
 
     @functools.cached_property
     def ids(self) -> Ids:
-        """Return the ids that end a response, pad it, or belong to the chat template."""
+        """Return the ids that end or pad a response, or belong to the chat template."""
         trainer = self.trainer
-        tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)  # also for a processor
+        tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)  # a processor has one too
         known = getattr(trainer, "eos_token_ids", None) or getattr(trainer, "eos_token_id", None)
         known = known if known is not None else tokenizer.eos_token_id
         ends = frozenset(int(i) for i in (known if isinstance(known, list | tuple | set) else [known]))
@@ -205,7 +205,7 @@ class Seams:
         """Record learning rate, gradients and a sample of the weights before the optimizer step."""
         groups = getattr(optimizer, "param_groups", None)
         self.local.learning_rate = float(groups[0]["lr"]) if groups else None
-        # a norm is finite only if every gradient is: no second pass over them is needed
+        # a norm is finite only if every gradient is, so no second pass is needed
         norm = self.local.grad_norm if self.local.grad_norm is not None else _sum_of_gradients(self.trainer.model)
         if not math.isfinite(norm):
             self.local.not_finite = "NaN" if math.isnan(norm) else "infinite"
@@ -244,7 +244,7 @@ class Seams:
         return metrics
 
     def unseen(self) -> list[str]:
-        """Describe for the report what cannot be recorded in this setup."""
+        """Describe for the report the quantities that cannot be recorded in this setup."""
         trainer, said = self.trainer, []
         head = self.base.get_output_embeddings()
         if self.record_tokens and (head is None or sharded(head.weight)):
@@ -283,8 +283,8 @@ def _checkpointing(model: Any) -> bool:
 
 
 def sharded(weight: Any, matrix: bool = True) -> bool:
-    """Return whether a rank holds only a part: ZeRO-3 empties the tensor, FSDP2 makes it a DTensor, FSDP1 flattens
-    it."""
+    """Return whether a rank holds only a part of a tensor: ZeRO-3 empties the tensor, FSDP2 makes it a DTensor, FSDP1
+    flattens it."""
     return hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") or (matrix and weight.ndim != 2)
 
 
@@ -294,15 +294,14 @@ def _own_part(tensor: Any) -> Any:
 
 
 def _sum_of_gradients(model: Any) -> float:
-    """Return a sum that is not finite if any gradient on this rank is not. This is for trainers that compute no
-    norm."""
+    """Return a sum that is not finite if any gradient on this rank is not finite, for trainers that compute no norm."""
     grads = [p.grad.detach() for p in model.parameters() if p.grad is not None]
     return sum(float(_own_part(grad).float().sum()) for grad in grads)
 
 
 def _sampled_weights(model: Any) -> tuple[list[Tensor], Tensor] | None:
-    """Return views of some weights of every trainable tensor (whole tensors if small), and the number of weights that
-    each of the M values represents, [M]; None if this rank holds no trainable weight."""
+    """Return views of some weights of every trainable tensor (whole tensors if small). The second result [M] is the
+    number of weights that each of the M values represents. Return None if this rank holds no trainable weight."""
     tensors = [t for p in model.parameters() if p.requires_grad and (t := _own_part(p.detach())).numel()]
     if not tensors:
         return None
@@ -314,5 +313,5 @@ def _sampled_weights(model: Any) -> tuple[list[Tensor], Tensor] | None:
 
 
 def _weights_at(places: list[Tensor]) -> Tensor:
-    """Return the current values, [M] in float32, on the device of the first."""
+    """Return the current values, [M] in float32, on the device of the first weight."""
     return torch.cat([place.to(places[0].device) for place in places]).float()

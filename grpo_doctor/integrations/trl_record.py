@@ -23,8 +23,8 @@ from ..rollouts import rollouts_of
 from ..run import Sample
 
 EQUAL = 1e-8
-"""Rewards of a group that differ by less are equal; a test of the standard deviation fails because of float32
-rounding."""
+"""Difference below which the rewards of a group are equal. A test of the standard deviation would fail because of
+float32 rounding."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Local:
     pad_in_mask: int = 0
     mask_gaps: int = 0
     tokens: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    """Per-token quantity: its sum (one sum each for the most likely tokens) and the number of tokens."""
+    """For each per-token quantity, the sum (or one sum for each of the most likely tokens) and the number of tokens."""
     ratio_max: float | None = None
     largest_difference: float | None = None
     """Largest difference between the log-probabilities of trainer and generator, in nats."""
@@ -87,7 +87,8 @@ class Local:
         self.advantages += advantages.float().tolist()
         self.mask_gaps += int((mask.diff(dim=1) > 0).sum())
         self.prompt_in_mask += int((inputs["prompt_mask"].diff(dim=1) < 0).sum())
-        # everything after the first end is padding, whatever its id, because a policy may sample the padding id itself
+        # all tokens after the first end are padding, whatever their id, because a policy may sample the padding id
+        # itself
         trained = trained_mask(inputs)
         is_end = torch.isin(ids, torch.tensor(sorted(ends), device=ids.device)).int()
         before = is_end.cumsum(1) - is_end
@@ -102,7 +103,7 @@ class Local:
         old, sampled = inputs.get("old_per_token_logps"), inputs.get("sampling_per_token_logps")
         named = {"old": old, "reference": inputs.get("ref_per_token_logps"), "sampling": sampled}
         self.given |= {name for name, there in named.items() if there is not None}
-        fresh = bool(self.texts)  # the rollout is from this step, without an update in between
+        fresh = bool(self.texts)  # the rollout is from this step, so there was no update in between
         scored = old if old is not None else logprobs if fresh else None
         if sampled is not None and scored is not None:
             self._mismatch(sampled[mask].float(), scored[mask].float())
@@ -133,7 +134,7 @@ class Local:
         self.largest_difference = max(self.largest_difference or 0.0, float(difference.max()))
 
     def add(self, name: str, values: Tensor) -> None:
-        """Add values [M] or [M, 5] to a quantity's sum."""
+        """Add values [M] or [M, 5] to the sum of a quantity."""
         total, count = self.tokens.get(name, (0.0, 0))
         added = values.double().sum(0).cpu().numpy()
         self.tokens[name] = total + added, count + len(values)
@@ -162,12 +163,12 @@ class Local:
     def counted(self, tool_mask: Tensor | None, ids: Ids) -> None:
         """Count the tokens of the responses that were rewarded; a tool mask [B, T] is 1 on the model's tokens.
 
-        Text of a tool or an environment does not count for length, end or header.
+        Text of a tool or an environment does not count in length, end and header.
         """
         responses, self.responses = self.responses, []
         for row, tokens in enumerate(responses):
             own = [True] * len(tokens)
-            if tool_mask is not None and bool(tool_mask[row].any()):  # all 0: truncated, and not in the loss
+            if tool_mask is not None and bool(tool_mask[row].any()):  # all 0: truncated and excluded from the loss
                 own = tool_mask[row, : len(tokens)].bool().tolist()
             turns = _turns(tokens, own)
             self.lengths.append(sum(map(len, turns)))
@@ -210,8 +211,8 @@ def _text(turn: Any) -> str:
 
 
 def total_rewards(parts: Sequence[Local]) -> list[float]:
-    """Return the weighted sums of the reward functions over all ranks; skip a function that returned no value for a
-    response."""
+    """Return the weighted sums of the reward functions over all ranks. A function that returned no value for a response
+    is skipped."""
     columns = []
     for name in parts[0].rewards:
         weight = parts[0].rewards[name][0]
@@ -225,7 +226,7 @@ def total_rewards(parts: Sequence[Local]) -> list[float]:
 def merged(parts: Sequence[Local], step: int, settings: Mapping[str, Any]) -> StepRecord:
     """Merge the data of all ranks into one record. Metrics that TRL computes over all ranks are used as they are."""
     first = parts[0]
-    unnamed = first.grad_norm is None  # a norm that is not finite already shows this
+    unnamed = first.grad_norm is None  # already shown by a norm that is not finite
     broken = next((p.not_finite for p in parts if p.not_finite is not None), None) if unnamed else None
     values: dict[str, Any] = {
         **first.progress,
@@ -275,7 +276,7 @@ def _advantages(values: list[float]) -> dict[str, Any]:
 
 def _rewards(parts: Sequence[Local], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Compute the rewards of the steps that generated responses. The result is empty if the value of a reward function
-    is unknown, because the sum of the others is not the reward."""
+    is unknown, because the sum of the other functions is not the reward."""
     names = parts[0].rewards
     totals = total_rewards(parts)
     if not totals or len(names) < int(settings.get("reward_functions", 1)):
@@ -365,7 +366,7 @@ _OF_TRL = {
 def _measured(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return TRL's own exact means, and metrics that a reward function logged under the name of a record field.
 
-    TRL's entropy is that of the policy at temperature T, so the package's own value is used unless T is 1.
+    TRL measures entropy at temperature T, so the package's own value is used unless T is 1.
     """
     found: dict[str, Any] = {name: value for name, value in metrics.items() if name in NUMBER_FIELDS}
     found |= {name: metrics.get(key) for key, name in _OF_TRL.items()}
@@ -380,10 +381,10 @@ def _measured(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict
 
 
 def _of_trl(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rewards as TRL logs them, for steps on which the result of some reward function is unknown."""
+    """Return the rewards as TRL logs them, for steps on which the result of a reward function is unknown."""
     found: dict[str, Any] = {"reward_mean": metrics.get("reward"), "reward_std": metrics.get("reward_std")}
     components = {k.split("/")[1]: v for k, v in metrics.items() if k.startswith("rewards/") and k.endswith("/mean")}
     found["reward_components"] = components if len(components) > 1 else None
-    if settings.get("normaliser") != "batch":  # in TRL it is a share of the batch, 0 or 1
+    if settings.get("normaliser") != "batch":  # TRL logs the share of the batch, 0 or 1
         found["zero_variance_share"] = metrics.get("frac_reward_zero_std")
     return found

@@ -73,7 +73,7 @@ def build(settings: Settings, out: Path) -> Any:
 
 
 def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
-    """Convert the settings: names are the same, and a batch is split over processes and accumulation steps."""
+    """Convert the settings. Names are the same; a batch is split over processes and accumulation steps."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     share = settings.generation_batch_size // settings.gradient_accumulation_steps // processes
     if share * settings.gradient_accumulation_steps * processes != settings.generation_batch_size or not share:
@@ -96,7 +96,7 @@ def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
 
 
 def _give_a_name(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Set a model name, because TRL loads the reference policy by name, and a model built here has none."""
+    """Set a model name, because TRL loads the reference policy by name, and a model built from settings has no name."""
     if int(os.environ.get("RANK", "0")) == 0:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)
@@ -112,7 +112,7 @@ def _ends(model: Any, tokenizer: Any) -> list[int]:
 def _reward(task: Task, ends: set[int], metrics: Metrics) -> Any:
     """Wrap the task's score as one reward function that also records validity and success.
 
-    They are recorded with ``log_metric``, or in TRL's lists in versions without it.
+    Validity and success are recorded with ``log_metric``, or in TRL's lists in versions without ``log_metric``.
     """
 
     def log(name: str, value: float) -> None:

@@ -1,13 +1,13 @@
 """verl: an additional logger. Set ``trainer.logger='["console","grpo_doctor"]'``.
 
-verl 0.9 and later load this module automatically, also in Ray actors: it is an entry point of ``verl.plugins``. For
-older versions set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's
+verl 0.9 and later load this module automatically, even in Ray actors, because it is an entry point of ``verl.plugins``.
+For older versions, set ``VERL_USE_EXTERNAL_MODULES=grpo_doctor.integrations.verl``. Options are part of verl's
 configuration:
 
     '+trainer.grpo_doctor.on="error=stop"' +trainer.grpo_doctor.out=runs/mine
 
-A stop raises `TrainingStopped` after the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``
-every step is checked together with its responses, one step later, when they are on disk.
+A stop raises `TrainingStopped` after the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``,
+every step is checked together with its responses, one step later, when the responses are on disk.
 """
 
 from __future__ import annotations
@@ -18,10 +18,8 @@ from typing import Any
 
 from verl.utils.tracking import Tracking
 
-from ..diagnosis.check import Finding
 from ..fault_isolation import Boundary
 from .scalars import LoggedRun
-from .session import say
 
 NAME = "grpo_doctor"
 
@@ -33,37 +31,35 @@ class Backend:
         trainer = (config or {}).get("trainer") or {}
         options = dict(trainer.get(NAME) or {})
         options.setdefault("out", Path("runs") / f"{project}-{experiment}".replace("/", "-"))
-        self.tracking, self.step = tracking, 0
-        self.run = LoggedRun(config or {}, framework="verl", on_finding=self.found, **options)
+        self.tracking, self.newest = tracking, 0
+        self.run = LoggedRun(config or {}, framework="verl", **options)
         rollouts = trainer.get("rollout_data_dir")
         self.rollouts = Path(rollouts) if rollouts else None
-        self.held: dict[str, Any] | None = None
+        self.held: tuple[int, dict[str, Any]] | None = None
 
     def log(self, data: Mapping[str, Any], step: int) -> None:
-        """Log a step; verl calls it at every step. Raises `TrainingStopped` if a finding requires it."""
+        """Log a step; verl calls this method at every step. Raises `TrainingStopped` if a finding requires a stop."""
+        self.newest = step
         if self.rollouts is None:
             self.examine(step, data)
         else:
             self.flush()
-            self.held, self.step = dict(data), step
+            self.held = step, dict(data)
         self.run.stop_if_asked()
 
     def examine(self, step: int, data: Mapping[str, Any]) -> None:
-        """Check one step."""
-        self.step = step
-        self.run.log(step, data, responses=None if self.rollouts is None else self.rollouts / f"{step}.jsonl")
+        """Check one step, and send its series to verl's other loggers at the newest step: W&B drops earlier ones."""
+        responses = None if self.rollouts is None else self.rollouts / f"{step}.jsonl"
+        series = self.run.log(step, data, responses=responses)
+        others = [name for name in self.tracking.logger if name not in (NAME, "console")]
+        if series:
+            Boundary()(self.tracking.log, series, self.newest, others)
 
     def flush(self) -> None:
         """Check the step that waits for its responses."""
         held, self.held = self.held, None
         if held is not None:
-            self.examine(self.step, held)
-
-    def found(self, finding: Finding, action: str) -> None:
-        """Send a finding to verl's other loggers, as its severity from 0 (info) to 3 (critical)."""
-        say(finding, action)
-        others = [name for name in self.tracking.logger if name not in (NAME, "console")]
-        Boundary()(self.tracking.log, {f"grpo_doctor/{finding.code}": float(finding.level)}, self.step, others)
+            self.examine(*held)
 
     def finish(self) -> None:
         """Write the reports."""

@@ -1,4 +1,4 @@
-"""Defines the runs: faults, their treatments from a given step, and seeds."""
+"""Defines the runs: faults, treatments that start at a given step, and seeds."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SMALL: Mapping[str, Any] = {
     "learning_rate": 6e-4,
     "max_steps": STEPS,
 }
-"""The smallest settings with which the engine without a fault learns within 40 steps; a step takes 0.1 seconds."""
+"""The smallest settings with which the engine without a fault learns within 40 steps. A step takes 0.1 seconds."""
 LARGE: Mapping[str, Any] = {**SMALL, "model": "embedded-large", "learning_rate": 5e-5}
-"""The same task for the model with 46 million weights, on a GPU."""
+"""Settings for the same task and the model with 46 million weights, on a GPU."""
 REAL: Mapping[str, Any] = {
     "model": "smollm2",
     "task": "grpo_doctor.lab.task:KingdomTask",
@@ -29,8 +29,8 @@ REAL: Mapping[str, Any] = {
     "learning_rate": 2e-4,
     "max_steps": 16,
 }
-"""A real language model with LoRA, on a task that it can already solve at the start; a step takes some seconds on one
-core."""
+"""Settings for a real language model with LoRA, on a task that it can sometimes solve at the start. A step takes some
+seconds on one core."""
 MOST_SEVERE: Sequence[str] = (
     "off-by-one-labels",
     "advantages-of-another-group",
@@ -43,8 +43,8 @@ MOST_SEVERE: Sequence[str] = (
     "template-mismatch",
     "min-new-tokens",
 )
-"""The faults that destroy most of the tiny model's score; they are tried on larger models. Two are excluded: the limit
-of five tokens, which is long enough for the real model, and the double temperature, which would need a separate
+"""The faults that destroy most of the tiny model's score and are therefore tried on larger models. Two faults are
+excluded. The limit of five tokens is long enough for the real model, and the double temperature would need a separate
 reference run."""
 TREATED = 3 / 8
 """Share of the run after which a treatment starts."""
@@ -67,7 +67,8 @@ COMMON_ADVICE: dict[str, Changes] = {
 """Common advice, as changes to the settings of a failing run."""
 
 REFERENCE, ALONE, FIXED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-back"
-"""The other arms. A rollback needs no training: see `grpo_doctor.lab.judge`."""
+"""The other arms. Names of the arms without common advice. A rollback needs no training: see
+`grpo_doctor.lab.judge`."""
 
 
 class Scale(NamedTuple):
@@ -85,7 +86,7 @@ SCALES: Mapping[str, Scale] = {
     str(LARGE["model"]): Scale(LARGE, MOST_SEVERE, (FIXED,)),
     str(REAL["model"]): Scale(REAL, MOST_SEVERE, seeds=1),
 }
-"""The models: with every treatment of every fault, with the fixes of the most severe faults, or without treatments."""
+"""The models, with every treatment of every fault, with the fixes of the most severe faults, or without treatments."""
 
 
 class Job(NamedTuple):
@@ -98,7 +99,7 @@ class Job(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Path of its result in the results folder of this model."""
+        """Path of the job's result in the results folder of this model."""
         return f"{self.fault}/{self.seed}/{self.arm}.json"
 
 
@@ -108,7 +109,7 @@ def circumstances(fault: str) -> dict[str, Any]:
 
 
 def reference_of(fault: str) -> str:
-    """Return the name of this fault's reference run; faults with the same circumstances share one."""
+    """Return the name of this fault's reference run, which faults with the same circumstances share."""
     mine = circumstances(fault)
     return next(name for name in (HEALTHY, *FAULTS) if circumstances(name) == mine)
 
@@ -127,7 +128,7 @@ def fixed(job: Job) -> tuple[type[Engine], Settings]:
 def treated(job: Job) -> tuple[type[Engine], Settings]:
     """Return the engine class and the settings of the treatment.
 
-    The records of treated runs are not read, so measurements that cost a forward pass are switched off.
+    The records of treated runs are not read, so measurements that need a forward pass are switched off.
     """
     if job.arm == FIXED:
         engine, settings = fixed(job)
@@ -138,7 +139,7 @@ def treated(job: Job) -> tuple[type[Engine], Settings]:
 
 
 def since(fault: str, steps: int) -> int:
-    """Return the last step before the treatment; the fault has been active for many steps by then."""
+    """Return the last step before the treatment, at which the fault has been active for many steps."""
     return max(int(TREATED * steps), begins(fault, steps))
 
 
@@ -148,7 +149,7 @@ def begins(fault: str, steps: int) -> int:
 
 
 def idle(job: Job) -> bool:
-    """Return whether the arm changes nothing, because its settings are already in effect."""
+    """Return whether the arm changes nothing because its settings are already in effect."""
     settings = faulty(job)[1]
     return job.arm in COMMON_ADVICE and settings_of(COMMON_ADVICE[job.arm](settings), job.arm, settings) == settings
 

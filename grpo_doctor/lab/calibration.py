@@ -1,4 +1,4 @@
-"""Measures how often the named causes are correct, by their confidence."""
+"""Measures how often the named causes are correct, by confidence."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Z = 1.96
 
 
 class Case(NamedTuple):
-    """One run whose headline names a cause: its project or fault, and whether the cause is correct."""
+    """One run whose headline names a cause: the project or fault of the run, and whether the cause is correct."""
 
     of: str
     confidence: str
@@ -31,9 +31,9 @@ class Case(NamedTuple):
 
 
 def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
-    """Return the runs of the experiments: a cause is correct if it is one of the checks that should name the fault.
+    """Return the runs of the experiments. A cause is correct if it is one of the checks that should name the fault.
 
-    Reference runs under the conditions of a fault are not counted, because these settings may themselves be a
+    Reference runs under the conditions of a fault are not counted, because these conditions may themselves be a
     problem.
     """
     for row in rows:
@@ -44,11 +44,11 @@ def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
 
 
 def cases_of_logs(folder: Path) -> Iterator[Case]:
-    """Return the labelled logs of a folder with ``labels.csv``: a cause is correct if the label contains its family.
+    """Return the labelled logs of a folder with ``labels.csv``. A cause is correct if the label contains its family.
 
     Columns: ``file``, ``repo``, ``expect`` (verdicts, separated by ``|``), ``families`` (prefixes of codes) and
-    ``label_confidence``. Logs with an uncertain label, or that fail for an unknown reason, are not counted. Raises
-    `ConfigError` if the file is missing.
+    ``label_confidence``. Logs with an uncertain label, and logs that fail for an unknown reason, are not counted.
+    Raises `ConfigError` if the file is missing.
     """
     try:
         with open(folder / "labels.csv", encoding="utf-8", newline="") as file:
@@ -72,8 +72,8 @@ def cases_of_logs(folder: Path) -> Iterator[Case]:
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
     """For each confidence, count the projects and faults for which every cause was correct.
 
-    Runs of one project resemble each other, as do the seeds of one fault, so they count as one case; a single wrong
-    cause makes the case wrong.
+    Runs of one project, and seeds of one fault, resemble each other, so they count as one case. A single wrong cause
+    makes the case wrong.
     """
     by_kind: dict[str, dict[str, list[bool]]] = defaultdict(lambda: defaultdict(list))
     for case in cases:

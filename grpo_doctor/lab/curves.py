@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHOWN = (HEALTHY, "constant-reward", "truncation", "entropy-coefficient-huge")
-"""Runs to draw: one that learns, one with zero-variance groups, one with truncated responses, and one that diverges."""
+"""Runs to draw: a healthy run, a run with zero-variance groups, a run with truncated responses, and a run that
+diverges."""
 FIELDS = {
     "reward_mean": "reward",
     "dead_share": "dead groups",
@@ -28,7 +29,7 @@ FIELDS = {
 
 
 def draw(path: Path, lab: Path) -> None:
-    """Draw the runs in the results folder as SVG, one line per seed; missing runs stay empty."""
+    """Draw the runs in the results folder as SVG, with one line per seed. Missing runs stay empty."""
     import matplotlib
     from matplotlib.figure import Figure
 

@@ -51,10 +51,10 @@ def write(folder: Path, model: str, rows: Sequence[Row], logs: Path | None, lab:
 
     Args:
         folder: for the Parquet file, the page, the pictures and the cases of labelled logs.
-        model: one of `SCALES`; the pictures show the tiny one.
+        model: one of `SCALES`; the pictures show the tiny model.
         rows: the results of the experiments.
         logs: the labelled logs; None keeps the stored cases.
-        lab: the results folder with the records of the runs.
+        lab: the results folder, which contains the records of the runs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / {TINY: PARQUET, **LARGER}[model], rows)
@@ -85,7 +85,7 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the stored rows; none if the file is missing. Raises `ConfigError` if pyarrow is not installed."""
+    """Return the stored rows, or none if the file is missing. Raises `ConfigError` if pyarrow is not installed."""
     _, parquet = _arrow()
     if not path.is_file():
         return []
@@ -98,7 +98,7 @@ def _write_cases(path: Path, cases: Iterable[Case]) -> None:
 
 
 def read_cases(path: Path) -> list[Case]:
-    """Return the stored cases of labelled logs; none if the file is missing."""
+    """Return the stored cases of labelled logs, or none if the file is missing."""
     if not path.is_file():
         return []
     with open(path, encoding="utf-8", newline="") as file:
@@ -139,14 +139,14 @@ def _cells(rows: Iterable[Row]) -> Cells:
 
 
 def _remedy(fault: str, arm: str) -> str:
-    """Return the id of the remedy that an arm tries; "" if it has none."""
+    """Return the id of the remedy that an arm tries, or "" if the arm tries no remedy."""
     if arm == FIXED:
         return FAULTS[fault].fixed_by
     return "roll-back" if arm == ROLLED_BACK else arm if arm in COMMON_ADVICE else ""
 
 
 def harm(fault: str, runs: Sequence[Row]) -> Harm:
-    """Summarise an untreated fault. A step that a run did not reach counts as after its end."""
+    """Summarise an untreated fault. A step that a run did not reach counts as a step after its end."""
     steps = runs[0].steps
     named = statistics.median(run.named_step or steps + 1 for run in runs)
     reward = statistics.median(run.reward_step or steps + 1 for run in runs)
@@ -223,7 +223,7 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the final mean score of each arm, its verdict, and the steps until it matched the fixed run."""
+    """Tabulate the final mean score of each arm, the verdict, and the number of steps until recovery."""
     head = ["fault", "reference", *SHORT.values(), "command"]
     lines = []
     for fault in faults:
@@ -235,14 +235,14 @@ def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[li
 
 
 def _brought_back(cells: Cells) -> str:
-    """List the faults that the correct remedy fixed, and the reason for the others."""
+    """State how many faults the correct remedy fixed, and why the other faults remain."""
     fixed = [fault for fault, arm in cells if arm == FIXED]
     lost = [fault for fault in fixed if cells[fault, FIXED][0].verdict != "recovers"]
     back = [fault for fault in lost if any(row.verdict == "recovers" for row in cells.get((fault, ROLLED_BACK), []))]
     never = [fault for fault in lost if fault not in back]
-    told = [f"Fixed in place, {len(fixed) - len(lost)} of {len(fixed)} harmful faults recover."]
+    told = [f"A fix in place restores {len(fixed) - len(lost)} of {len(fixed)} runs with a harmful fault."]
     if back:
-        told.append(f"Exceptions: {_listed(back)}. Their weights stay damaged, and only a rollback restores the run.")
+        told.append(f"Exceptions: {_listed(back)}. Only a rollback restores runs whose weights stay damaged.")
     if never:
         told.append(f"Neither a fix nor a rollback restores {_listed(never)} within the run.")
     return " ".join(told)
@@ -272,7 +272,7 @@ def _named(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[st
 
 
 def _names(fault: str, runs: Sequence[Row]) -> list[str]:
-    """Tabulate which check named an untreated fault, when, and what else was named, under the heads `NAMES`."""
+    """Tabulate, under the heads `NAMES`, the check that named an untreated fault, the step, and other named causes."""
     checks, found = load().checks, harm(fault, runs)
     ahead = "" if found.lead is None else f"{found.lead:.0f} ({found.lead / found.steps:.0%})"
     named = _joined(run.named for run in runs if run.named)
@@ -281,7 +281,7 @@ def _names(fault: str, runs: Sequence[Row]) -> list[str]:
 
 
 def _causes(runs: Sequence[Row]) -> list[str]:
-    """Return the named causes: those in the headlines, and those that do not belong to the fault."""
+    """Return the named causes: the causes in the headlines, and the causes that do not belong to the fault."""
     heads = (f"{run.cause} {run.confidence}" for run in runs if run.cause)
     return [_joined(heads), _joined(code for run in runs for code in run.wrong)]
 
@@ -327,9 +327,9 @@ def _not_run(model: str, rows: Sequence[Row]) -> list[Job]:
 
 
 def _larger(cells: Cells) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the effect of faults on a larger model, the reference run first, and what the diagnosis reported.
+    """Tabulate the effect of faults on a larger model and the results of the diagnosis, with the reference run first.
 
-    Columns that are empty throughout are omitted.
+    Empty columns are omitted.
     """
     arms = (ALONE, FIXED, ROLLED_BACK)
     head = ["fault", "start", "reference", *map(SHORT.__getitem__, arms), "died", *NAMES, *ENDS, "command"]

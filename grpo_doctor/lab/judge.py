@@ -1,4 +1,5 @@
-"""Judges the results: the outcome of each treatment, and what the diagnosis reports about each run, and when."""
+"""Judges the results: the outcome of each treatment, and the findings of the diagnosis on each run, with their
+steps."""
 
 from __future__ import annotations
 
@@ -22,13 +23,13 @@ from .arms import ALONE, COMMON_ADVICE, FIXED, HEALTHY, REFERENCE, ROLLED_BACK, 
 from .train import Result
 
 END = 1 / 5
-"""Share of the run at its end whose mean score is the result: 256 responses in 8 steps."""
+"""Share of the run, at its end, whose mean score is the result (256 responses in 8 steps)."""
 WHOLE = 0.8
 """Share of the reference score at or above which a run counts as recovered."""
 WINDOW = 5
-"""Length in steps of the moving mean by which the recovery is dated."""
+"""Length, in steps, of the moving mean that dates the recovery."""
 CERTAIN = 2.0
-"""Standard errors above which a difference between two arms is not chance."""
+"""Number of standard errors above which a difference between two arms is not chance."""
 
 Verdict = Literal["recovers", "helps", "does nothing", "harms", ""]
 
@@ -38,17 +39,17 @@ class Row(msgspec.Struct, kw_only=True):
 
     Attributes:
         since: last step before the treatment; 0 for reference runs and untreated faults.
-        before: mean score of the steps just before that.
-        start: mean score of the first steps, as many as ``end`` has; None for treated runs.
+        before: mean score of the last steps before the treatment.
+        start: mean score of the first steps (the same number of steps as for ``end``); None for treated runs.
         end, twin: mean score of the last steps, of this run and of the reference run.
-        error: standard error of ``end``, from the scatter of those steps.
+        error: standard error of ``end``, from the spread of the scores of the last steps.
         recovered: steps after ``since`` until the moving mean of the score first reached `WHOLE` of ``twin``.
         died: why the run ended early.
         verdict: on the treatment, over all seeds.
-        named, named_step: the first expected check that fired live, and when.
+        named, named_step: the first expected check that fired live, and its step.
         reward_step: the step at which the reward checks alone found a problem.
         judged, sentence: verdict on the whole run, and its first sentence.
-        cause, confidence: the cause in its headline, if any.
+        cause, confidence: the cause in the headline of the run, if any.
         wrong: named causes that do not belong to the fault, each with its confidence.
         weights, date, device: number of trained weights, date and device of the training; unknown in rows older than
             these fields.
@@ -88,7 +89,7 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 def rows(folder: Path, faults: Sequence[str]) -> list[Row]:
-    """Return every finished run of these faults, and of their reference runs, in the folder."""
+    """Return every finished run of these faults and their reference runs in the folder."""
     found = [_listened(folder, r) for r in _results(folder, dict.fromkeys(map(reference_of, faults)), (REFERENCE,))]
     for alone in _results(folder, faults, (ALONE,)):
         found.append(_listened(folder, alone))
@@ -113,8 +114,8 @@ def result_of(folder: Path, job: Job) -> Result:
 
 
 def harmed(folder: Path, faults: Sequence[str], seed: int) -> list[str]:
-    """Return the faults that, untreated, end below `WHOLE` of their reference run with this seed; only these need
-    treatment."""
+    """Return the faults that need treatment, because the untreated run ends below `WHOLE` of the reference run with
+    this seed."""
     return [result.fault for result in _results(folder, faults, (ALONE,), seed) if _row(folder, result).share < WHOLE]
 
 
@@ -158,7 +159,7 @@ def _rolled_back(folder: Path, alone: Result) -> Row:
     """Judge a rollback to the checkpoint before the first failing step, with the fault fixed.
 
     A checkpoint contains the whole state, so the run continues bit for bit like the reference run. No training is
-    needed (`tests/lab/test_lab.py` trains one and compares).
+    needed (`tests/lab/test_lab.py` trains one rollback and compares the scores).
     """
     twin = result_of(folder, Job(reference_of(alone.fault), REFERENCE, alone.seed))
     healthy, lost = begins(alone.fault, alone.steps) - 1, since(alone.fault, alone.steps)
@@ -168,7 +169,7 @@ def _rolled_back(folder: Path, alone: Result) -> Row:
 
 
 def _end(scores: Sequence[float], planned: int, last: int) -> float:
-    """Return the mean of the last planned scores; steps that a run did not reach count as 0."""
+    """Return the mean of the last planned scores, in which steps that a run did not reach count as 0."""
     return math.fsum(scores[planned - last :]) / last
 
 
@@ -182,7 +183,7 @@ def _reached(scores: Sequence[float], least: float) -> int | None:
 
 
 def _listened(folder: Path, result: Result) -> Row:
-    """Diagnose a run from its first step, live and at its end."""
+    """Diagnose a run that starts at the first step, live and at its end."""
     row = _row(folder, result)
     row.start = statistics.fmean(result.scores[: round(END * row.steps)])
     records = (folder / Job(result.fault, result.arm, result.seed).path).with_suffix(".jsonl")
@@ -194,7 +195,7 @@ def _listened(folder: Path, result: Result) -> Row:
     if first := _first_alarm(rewards, {}):
         row.reward_step = first[1]
     elif result.died:
-        row.reward_step = steps[-1].step + 1  # obvious without any tool
+        row.reward_step = steps[-1].step + 1  # visible without any tool
     diagnosis = diagnose(run_of(steps, settings=result.settings))
     row.judged, row.sentence, head = diagnosis.verdict, diagnosis.headline, cause(diagnosis)
     if head is not None:
@@ -216,7 +217,8 @@ def cause(diagnosis: Diagnosis) -> Finding | None:
 def _first_alarm(
     records: Iterable[StepRecord], settings: Mapping[str, Any], codes: Sequence[str] | None = None
 ) -> tuple[str, int] | None:
-    """Return the first finding at warning or above (of these codes, or of any) in a live run, and its step."""
+    """Return the first finding at warning or above in a live run (with one of these codes, or any code), and its
+    step."""
     doctor = LiveDoctor(settings)
     for record in records:
         for finding in doctor.push(record):

@@ -1,4 +1,4 @@
-"""Animal or plant: a task that real language models solve sometimes at first and learn within a few steps."""
+"""The task "animal or plant", which real language models sometimes solve at first and learn within a few steps."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ KINGDOMS = {
 
 
 class KingdomTask(RewardTask):
-    """Classify a word as one of two kingdoms: 1 for the correct answer, 0.2 for the wrong one, else 0."""
+    """The task of classifying a word as animal or plant. The score is 1 for the correct answer, 0.2 for the wrong
+    answer, and 0 otherwise."""
 
     bounds: tuple[float, float] | None = (0.0, 1.0)
 
@@ -24,7 +25,7 @@ class KingdomTask(RewardTask):
 
 
 def _ask(word: str) -> Dialogue:
-    """Show one example answer; without it, the model (135 million weights) answers in sentences."""
+    """Show one example answer. Without an example, the model (135 million weights) answers in sentences."""
     shown = [{"role": "user", "content": "dog"}, {"role": "assistant", "content": "animal"}]
     return [{"role": "system", "content": "Animal or plant?"}, *shown, {"role": "user", "content": word}]
 

@@ -1,4 +1,4 @@
-"""Executes the runs of `arms`, one file per run, so an interrupted lab resumes where it stopped."""
+"""Executes the runs of `arms`, with one file per run, so that the experiments resume after an interruption."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Result(msgspec.Struct, kw_only=True):
     Attributes:
         scores: mean task score of the responses at each step after ``since``, regardless of the reward used for
             training.
-        died: why the run ended early; None if it did not.
+        died: why the run ended early, or None if it did not.
         weights: number of trained weights.
         date, device: date and device of the training; "" in results older than these fields.
     """
@@ -70,7 +70,7 @@ def trainer(engine: type[Engine], settings: Settings) -> Watched:
 
 
 def train(folder: Path, job: Job) -> None:
-    """Execute a job and write its result; a run from the first step also writes its records."""
+    """Execute a job and write its result. A run that starts at the first step also writes its records."""
     start = 0
     if job.arm in (REFERENCE, ALONE):
         run = trainer(*(fixed(job) if job.arm == REFERENCE else faulty(job)))
@@ -102,7 +102,7 @@ def train(folder: Path, job: Job) -> None:
 
 
 def _from_the_start(run: Watched, records: Path, kept: int | None) -> str | None:
-    """Train to the end, writing every record and the state at one step; return why the run ended early, if it did."""
+    """Train to the end, and write every record and the state at one step. Return why the run ended early, if it did."""
     lines: list[bytes] = []
     died = None
     try:
@@ -117,8 +117,8 @@ def _from_the_start(run: Watched, records: Path, kept: int | None) -> str | None
 
 
 def _from_state(run: Watched, folder: Path, job: Job) -> str | None:
-    """Continue from the state of the failing run; return why it ended early, if it did. A missing failing run is
-    trained first."""
+    """Continue from the state of the failing run; return why the new run ended early, if it did. A missing failing run
+    is trained first."""
     state = _state((folder / job.path).parent)
     if not state.is_file():
         train(folder, job._replace(arm=ALONE))

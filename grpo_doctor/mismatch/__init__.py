@@ -1,4 +1,5 @@
-"""Finds out why the rollout engine and the trainer disagree: token batches, their Parquet file, and their causes."""
+"""Explains why the rollout engine and the trainer disagree: token batches, the Parquet file format, and causes of a
+mismatch."""
 
 from .batch import BatchError, Response, TokenBatch, read_batch, responses_of, write_batch
 from .causes import Cause, causes_of, examined

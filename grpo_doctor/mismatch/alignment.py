@@ -1,4 +1,5 @@
-"""Aligns the log-probabilities of the two sides: one shift for all tokens, or shifts that begin within a response."""
+"""Aligns the log-probabilities of trainer and engine: one shift for all tokens, or shifts that begin within a
+response."""
 
 from __future__ import annotations
 
@@ -9,18 +10,18 @@ import numpy as np
 from .batch import Tokens
 
 LARGEST = 4.0
-"""Nats at which a difference is clipped, so that a single token does not decide."""
+"""Maximum absolute difference in nats. Larger differences are clipped, so that a single token does not decide."""
 LAGS = (0, -1, 1, -2, 2, -3, 3, -4, 4)
 SWITCH = 3.0
-"""Cost in nats of a change of the shift: several tokens must agree better after it."""
+"""Cost in nats of a change of the shift, so that several tokens must agree better after the change."""
 RECOVERY = 4
-"""Number of tokens before and after a change of the shift whose difference is attributed to it."""
+"""Number of tokens before and after a change of the shift whose differences are attributed to the change."""
 LEAST = 0.02
-"""Mean difference in nats per token, each at most 1, above which an alignment is searched for."""
+"""Mean absolute difference per token, clipped at 1 nat, at or above which an alignment is searched for."""
 
 
 def parts(tokens: Tokens, left: np.ndarray) -> Iterator[tuple[str, np.ndarray, float]]:
-    """Return the cause, the part (N,) of the difference that it predicts, and its size."""
+    """Yield each cause, the part (N,) of the difference that the cause predicts, and the size of its effect."""
     trainer, engine, place = _padded(tokens)
     cost = _costs(trainer, engine)
     if np.nanmean(cost[0]) < LEAST:
@@ -42,7 +43,8 @@ def parts(tokens: Tokens, left: np.ndarray) -> Iterator[tuple[str, np.ndarray, f
 
 
 def _padded(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Return the log-probabilities (B, T) of trainer and engine, NaN beyond the end, and the position of each token."""
+    """Return the log-probabilities (B, T) of trainer and engine, NaN after the end of a response, and each token's
+    position."""
     lengths = np.bincount(tokens.response)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     place = tokens.response, np.arange(len(tokens)) - starts[tokens.response]
@@ -52,7 +54,7 @@ def _padded(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, n
 
 
 def _at(values: np.ndarray, lag: int) -> np.ndarray:
-    """Return the values (B, T) of the token ``lag`` places later; NaN beyond the ends."""
+    """Return, for each token, the value (B, T) of the token ``lag`` places later; NaN outside the response."""
     out = np.full_like(values, np.nan)
     if lag >= 0:
         out[:, : values.shape[1] - lag] = values[:, lag:]
@@ -62,25 +64,27 @@ def _at(values: np.ndarray, lag: int) -> np.ndarray:
 
 
 def _costs(trainer: np.ndarray, engine: np.ndarray) -> np.ndarray:
-    """Return the differences (lags, B, T) at each lag, at most 1; if a token has no partner at a lag, the difference
-    without a lag."""
+    """Return the absolute differences (lags, B, T) at each lag, clipped at 1. If a token has no partner at a lag,
+    return its difference without a lag."""
     here = np.minimum(np.abs(trainer - engine), 1.0)
     others = [np.minimum(np.abs(trainer - _at(engine, lag)), 1.0) for lag in LAGS[1:]]
     return np.stack([here, *(np.where(np.isnan(other), here, other) for other in others)])
 
 
 def _shift(cost: np.ndarray) -> int:
-    """Return the lag at which the beginnings of all responses agree at least twice as well as without it; 0 if there is
-    none."""
+    """Return the lag at which the beginnings of all responses agree more than twice as well as without a lag. Return 0
+    if there is no such lag."""
     beginning = np.nansum(cost[:, :, : max(8, cost.shape[2] // 3)], axis=(1, 2))
     best = int(np.argmin(beginning))
     return LAGS[best] if beginning[best] < 0.5 * beginning[0] else 0
 
 
 def _path(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the lag of each token (B, T) on the cheapest path, and the responses (B,) that agree much better on it.
+    """Return the lag of each token (B, T) on the cheapest path, and the responses (B,) that agree much better on this
+    path.
 
-    This is dynamic programming over the tokens: keep the lag of the previous token, or change it at the cost `SWITCH`.
+    The path is found by dynamic programming over the tokens. Each token keeps the lag of the previous token, or changes
+    the lag at the cost `SWITCH`.
     """
     lags, rows, length = cost.shape
     paid = np.nan_to_num(cost)
@@ -103,14 +107,15 @@ def _path(cost: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _near_a_switch(path: np.ndarray) -> np.ndarray:
-    """Return the tokens (B, T) within `RECOVERY` of a change of the lag, which the context before it still affects."""
+    """Return the tokens (B, T) within `RECOVERY` tokens of a change of the lag, because the change also affects their
+    context."""
     switched = np.diff(path, axis=1, prepend=path[:, :1]) != 0
     reached = np.cumsum(np.pad(switched, ((0, 0), (RECOVERY, RECOVERY))), 1)
     return np.asarray(reached[:, 2 * RECOVERY :] - reached[:, : -2 * RECOVERY] > 0)
 
 
 def _moved(engine: np.ndarray, path: np.ndarray) -> np.ndarray:
-    """Return the engine's log-probabilities (B, T), each token at its lag."""
+    """Return the engine's log-probabilities (B, T) with each token shifted by its lag."""
     out = engine.copy()
     for lag in LAGS[1:]:
         out = np.where(path == lag, _at(engine, lag), out)
@@ -118,5 +123,5 @@ def _moved(engine: np.ndarray, path: np.ndarray) -> np.ndarray:
 
 
 def _rest(trainer: np.ndarray, engine: np.ndarray) -> np.ndarray:
-    """Return the remaining difference (B, T); 0 if a token has no partner."""
+    """Return the remaining differences (B, T); 0 for a token without a partner."""
     return np.asarray(np.clip(np.nan_to_num(trainer - engine), -LARGEST, LARGEST))

@@ -1,9 +1,9 @@
-"""A token batch: some responses of one step with the log-probabilities that each side gave their tokens.
+"""A token batch: some responses of one step, with the log-probabilities of their tokens under trainer and engine.
 
-The Parquet file has one row per response, and one column per field of `Response`. Its schema metadata has the key
-``grpo_doctor`` with a JSON object: ``schema`` (1), ``step``, ``weight_version`` and ``settings``. Log-probabilities are
-float32, so that the rounding of a side that computes in bf16 stays visible. An unknown log-probability is NaN, and an
-unknown column is null.
+The Parquet file has one row per response, and one column per field of `Response`. The schema metadata of the file has
+the key ``grpo_doctor``, whose value is a JSON object with ``schema`` (1), ``step``, ``weight_version`` and
+``settings``. Log-probabilities are float32, so that the rounding of a trainer or engine that computes in bf16 stays
+visible. An unknown log-probability is NaN, and an unknown column is null.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ class BatchError(ValueError):
 
 
 class Response(msgspec.Struct, kw_only=True):
-    """One response; every list has one entry per response token, and every field except the first two may be unknown.
+    """One response. Every list except ``token_ids`` and the experts has one entry per response token. Every field
+    except ``token_ids`` and ``prompt_length`` may be unknown.
 
     Attributes:
         token_ids: ids of prompt and response, without padding.
         prompt_length: number of prompt tokens.
-        mask: which response tokens are trained; all, if unknown.
-        engine_logprobs: log-probability that the rollout engine recorded when it sampled the token, nats.
+        mask: whether each response token is trained; if unknown, all tokens are trained.
+        engine_logprobs: log-probability in nats that the rollout engine recorded when it sampled the token.
         old_logprobs: the trainer's log-probability before the first update on this response.
-        new_logprobs: the trainer's log-probability in the loss that is recorded here.
+        new_logprobs: the trainer's log-probability in the loss of the recorded step.
         reference_logprobs: log-probability under the reference model.
-        entropy: entropy of the trainer's distribution, nats.
-        engine_experts: experts that the engine chose, token by token, with all layers of one token in order.
+        entropy: entropy of the trainer's distribution, in nats.
+        engine_experts: experts that the engine chose, token by token; the layers of a token are listed in order.
         trainer_experts: experts that the trainer chose, in the same layout.
         advantage: advantage of the response.
-        weight_version: updates in the weights with which the engine sampled the response.
+        weight_version: number of updates in the weights with which the engine sampled the response.
     """
 
     token_ids: list[int]
@@ -64,7 +65,7 @@ class Response(msgspec.Struct, kw_only=True):
 
     @property
     def length(self) -> int:
-        """Number of response tokens."""
+        """The number of response tokens."""
         return len(self.token_ids) - self.prompt_length
 
 
@@ -73,10 +74,10 @@ class TokenBatch(msgspec.Struct, kw_only=True):
 
     Attributes:
         step: the trainer's step.
-        responses: at most 64 of them are written to a file.
-        weight_version: updates in the trainer's weights.
-        settings: declared settings of the two sides: ``temperature``, ``top_p``, ``top_k``, ``min_p``, and
-            ``quantization`` of the engine.
+        responses: the responses; at most 64 responses are written to a file.
+        weight_version: number of updates in the trainer's weights.
+        settings: declared settings of trainer and engine, such as ``temperature``, ``top_p``, ``top_k``, ``min_p``, and
+            the engine's ``quantization``.
     """
 
     step: int
@@ -92,7 +93,8 @@ _EXPERTS = ("engine_experts", "trainer_experts")
 
 
 def responses_of(prompts: Iterable[Any], tokens: Iterable[Any], **columns: Iterable[Any] | None) -> list[Response]:
-    """Return the first 64 responses, from the token ids of prompts and responses, and columns named as in `Response`.
+    """Create the first 64 responses from the token ids of prompts and responses, and from columns named as in
+    `Response`.
 
     Each argument has one row per response: a list, an array or a tensor; a column may be None. Values after the end of
     a response are padding and are dropped. A response with fewer values than tokens is omitted.
@@ -114,7 +116,7 @@ def _plain(value: Any) -> Any:
 
 
 def checked(batch: TokenBatch, where: str = "token batch") -> TokenBatch:
-    """Return the batch, if all lists have the length of their response. Raises `BatchError`."""
+    """Return the batch after checking that all lists have the length of their response. Raises `BatchError`."""
     for number, response in enumerate(batch.responses, 1):
         if not 0 <= response.prompt_length <= len(response.token_ids):
             raise BatchError(f"{where}: response {number}: prompt_length {response.prompt_length} is not in its tokens")
@@ -157,8 +159,8 @@ def _schema(arrow: Any) -> Any:
 
 
 def _table(arrow: Any, responses: Sequence[Response], schema: Any) -> Any:
-    """Return the responses as a table; lists are converted through numpy, which takes a tenth of the time of Python
-    objects."""
+    """Return the responses as a table. Lists are converted through numpy, which is ten times as fast as converting
+    Python objects."""
     columns = []
     for field in schema:
         values = [getattr(response, field.name) for response in responses]
@@ -175,7 +177,7 @@ def _table(arrow: Any, responses: Sequence[Response], schema: Any) -> Any:
 
 
 def write_batch(path: Path, batch: TokenBatch) -> int:
-    """Write at most 64 responses, or fewer if the file would exceed 2 MB; return their number.
+    """Write at most 64 responses, or fewer if the file would exceed 2 MB. Return the number of written responses.
 
     Raises:
         BatchError: pyarrow is missing, or a list does not have the length of its response.
@@ -198,7 +200,7 @@ def write_batch(path: Path, batch: TokenBatch) -> int:
 
 
 def read_batch(path: Path) -> TokenBatch:
-    """Return the batch in a file from `write_batch` or with the same schema. Raises `BatchError`."""
+    """Read a batch from a file that `write_batch` wrote, or that has the same schema. Raises `BatchError`."""
     arrow = _pyarrow()
     try:
         table = arrow.parquet.read_table(path)
@@ -219,14 +221,15 @@ def is_token_batch(columns: Sequence[str]) -> bool:
 
 
 class Tokens:
-    """The trained response tokens of a batch as arrays of one length N; unknown values are NaN.
+    """The trained response tokens of a batch as arrays of length N. Unknown values are NaN.
 
     Attributes:
-        engine, trainer: log-probabilities (N,); the trainer's are the old ones, or the new ones if only these exist.
+        engine, trainer: log-probabilities (N,). For the trainer, the old log-probabilities are used, or the new
+            log-probabilities if the old are unknown.
         new, reference, entropy: as in `Response`.
-        response, position: index of the response, and position in it.
-        age: updates between the weights of the engine and those of the trainer.
-        rerouted: 1 where the two sides chose different experts.
+        response, position: index of the response, and position of the token in the response.
+        age: number of updates by which the engine's weights are older than the trainer's weights.
+        rerouted: 1 for tokens for which trainer and engine chose different experts.
     """
 
     def __init__(self, batch: TokenBatch) -> None:
@@ -256,7 +259,7 @@ class Tokens:
         return len(self.engine)
 
     def keep(self, wanted: np.ndarray) -> None:
-        """Drops unwanted tokens (N,), and renumbers the responses."""
+        """Drop unwanted tokens (N,), and renumber the responses."""
         for name, values in vars(self).items():
             setattr(self, name, values[wanted])
         self.response = np.unique(self.response, return_inverse=True)[1]
@@ -267,7 +270,8 @@ def _joined(parts: Sequence[Any]) -> np.ndarray:
 
 
 def _rerouted(response: Response) -> list[float] | None:
-    """Return whether the two sides chose different experts for a token; None if one of them is unknown."""
+    """Return 1 for each token for which trainer and engine chose different experts, otherwise 0; None if either choice
+    is unknown."""
     one, other = response.engine_experts, response.trainer_experts
     if not one or not other or len(one) != len(other):
         return None

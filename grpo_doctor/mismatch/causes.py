@@ -1,8 +1,8 @@
-"""Explains the log-probability differences of a token batch: which causes, and the share that each explains.
+"""Explains the log-probability differences of a token batch: finds the causes, and the share that each cause explains.
 
-The difference of a token is the trainer's log-probability minus the rollout engine's. Each cause predicts a part of it.
-The alignment of the two sides is determined first. Then the cause that explains most of the rest is subtracted, until
-none explains enough. The remainder is judged by its level, or stays undetermined.
+The difference of a token is the trainer's log-probability minus the rollout engine's. Each cause predicts a part of the
+difference. First, trainer and engine are aligned. Then the part that the strongest cause predicts is subtracted,
+repeatedly, until no cause explains enough. The remaining difference is judged by its level, or stays undetermined.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from .alignment import LARGEST
 from .batch import TokenBatch, Tokens
 
 AGREE = 1e-8
-"""k3, nats per token, below which the two sides agree and nothing is explained."""
+"""k3 in nats per token below which trainer and engine agree, so that no cause is searched for."""
 ROUNDING = 2e-3
-"""k3, nats per token, up to which rounding to bf16 explains a difference (RAT004's warning)."""
+"""k3 in nats per token at or below which rounding to bf16 explains a difference (the warning threshold of RAT004)."""
 LEAST = 0.15
-"""Share of the squared difference that a cause must explain."""
+"""Minimum share of the squared difference that a cause must explain."""
 FEWEST = 200
-"""Number of tokens below which nothing is judged."""
+"""Minimum number of tokens for a judgement."""
 BINS = 10
 
 
@@ -34,8 +34,8 @@ class Cause(NamedTuple):
 
     Attributes:
         name: key of the record field ``mismatch_causes``.
-        share: share of the squared difference that it explains, 0 to 1.
-        effect: its size, in the unit of the check that reports it.
+        share: share of the squared difference that the cause explains, 0 to 1.
+        effect: size of the effect, in the unit of the check that reports the cause.
     """
 
     name: str
@@ -52,8 +52,8 @@ class _Part(NamedTuple):
 
 
 def causes_of(batch: TokenBatch) -> list[Cause]:
-    """Return the causes of the mismatch, the largest first; empty if the sides agree or there are fewer than 200
-    tokens.
+    """Return the causes of the mismatch, the largest first. The list is empty if trainer and engine agree, or if there
+    are fewer than 200 tokens.
 
     Raises `BatchError` if lists of the batch differ in length from their response.
     """
@@ -80,7 +80,7 @@ def causes_of(batch: TokenBatch) -> list[Cause]:
     tokens.engine = tokens.trainer - left  # the aligned difference
     while (best := _best(tokens, left, whole)) is not None:
         take(best)
-    if "stale" not in parts:  # the part not explained by the direction of updates may be stale too
+    if "stale" not in parts:  # stale weights may cause more than the direction of updates explains
         for part in _rest(tokens, left, whole, batch, bursts="retokenised" not in parts):
             take(part)
     told = [cause for cause in parts.values() if cause.share >= LEAST]
@@ -88,7 +88,7 @@ def causes_of(batch: TokenBatch) -> list[Cause]:
 
 
 def examined(record: StepRecord, batch: TokenBatch) -> StepRecord:
-    """Return the record with the causes of its batch, and with the mismatch itself if the record lacks it.
+    """Return the record with the causes of its batch. Metrics of the mismatch that the record lacks are added.
 
     Raises `BatchError` if lists of the batch differ in length from their response.
     """
@@ -112,17 +112,18 @@ def examined(record: StepRecord, batch: TokenBatch) -> StepRecord:
 
 
 def _best(tokens: Tokens, left: np.ndarray, whole: float) -> _Part | None:
-    """Return the cause that explains most of the rest; None if none explains enough."""
+    """Return the cause that explains most of the remaining difference; None if no cause explains enough."""
     found = [part for test in _TESTS if (part := test(tokens, left)) is not None]
     gains = [float((left**2).sum() - ((left - part.predicted) ** 2).sum()) / whole for part in found]
     return found[int(np.argmax(gains))] if found and max(gains) >= LEAST else None
 
 
-# -- the tests: each examines the rest of the difference
+# -- the tests: each examines the remaining difference
 
 
 def _routing(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """The two sides recorded different experts for some tokens, and differ more on these tokens than elsewhere."""
+    """Return the part due to routing: trainer and engine chose different experts for some tokens, and differ more on
+    them."""
     moved = tokens.rerouted == 1
     if not moved.any() or moved.all():
         return None
@@ -132,9 +133,10 @@ def _routing(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """The sampler renormalised over fewer tokens: its log-probability is higher everywhere, by a bounded amount.
+    """Return the part due to a sampler that renormalised over fewer tokens, so that its log-probabilities are higher by
+    a bounded amount.
 
-    For two distributions over the same tokens, the mean of exp(difference) is always 1. With a filter, it is the
+    For two distributions over the same tokens, the mean of exp(difference) is 1. With a filter, the mean is the
     probability mass that the sampler kept.
     """
     ratio = np.exp(tokens.trainer - tokens.engine)
@@ -148,7 +150,7 @@ def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """The difference is a linear function of the log-probability of either side, in every group."""
+    """Return the part due to temperature: the difference is linear in both log-probabilities, in every group."""
     engine = tokens.trainer - left
     y = _without_entropy(left, tokens.entropy)
     slopes, fits = [], []
@@ -158,7 +160,7 @@ def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
         fits.append(slopes[-1] * float((x * y).sum() / max((y * y).sum(), 1e-12)))
     if min(fits) < 0.25 or slopes[0] * slopes[1] <= 0 or not _in_every_group(tokens, left, engine):
         return None
-    # difference = (1 - 1/r) trainer = (r - 1) engine, where r is the sampler's temperature divided by that of the loss
+    # difference = (1 - 1/r) trainer = (r - 1) engine, where r is the sampler's temperature / the loss's temperature
     of_trainer, of_engine = slopes
     ratio = float(np.sqrt(max(1 + of_engine, 1e-3) / max(1 - of_trainer, 1e-3)))
     middle = (tokens.trainer + engine) / 2
@@ -166,12 +168,12 @@ def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _without_entropy(values: np.ndarray, entropy: np.ndarray) -> np.ndarray:
-    """Return the residuals of values after a linear fit on the entropy, if it is known, and a constant."""
+    """Return the residuals of ``values`` after a linear fit on a constant and, if it is known, the entropy."""
     return np.asarray(values - _fitted(np.zeros_like(values), entropy, values))
 
 
 def _fitted(values: np.ndarray, entropy: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the linear fit of ``wanted`` on values, entropy (if known) and a constant."""
+    """Return the linear fit of ``wanted`` on ``values``, a constant and, if it is known, the entropy."""
     known = np.isfinite(entropy).all()
     given = np.stack([values, np.ones_like(values), entropy if known else np.zeros_like(values)], 1)
     weights, *_ = np.linalg.lstsq(given, wanted, rcond=None)
@@ -179,7 +181,7 @@ def _fitted(values: np.ndarray, entropy: np.ndarray, wanted: np.ndarray) -> np.n
 
 
 def _in_every_group(tokens: Tokens, left: np.ndarray, engine: np.ndarray) -> bool:
-    """Return whether the slope of the difference on the log-probability has the same sign in four groups of
+    """Return whether the slope of the difference over the log-probability has the same sign in four groups of
     responses."""
     middle = (tokens.trainer + engine) / 2
     slopes = []
@@ -192,7 +194,8 @@ def _in_every_group(tokens: Tokens, left: np.ndarray, engine: np.ndarray) -> boo
 
 
 def _prompt(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """The difference is largest at the first tokens of a response, and fades as the response fills the context."""
+    """Return the part due to the prompt: the difference is largest at the first tokens, and fades as the response
+    grows."""
     lengths = np.bincount(tokens.response)[tokens.response]
     quarter = np.minimum(3, 4 * tokens.position // np.maximum(1, lengths))
     scaled = left / _local_scale(tokens, left)
@@ -206,7 +209,7 @@ def _prompt(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
-    """Return the root mean square of the difference among tokens of a similar log-probability."""
+    """Return, for each token, the root mean square difference among tokens with a similar log-probability."""
     scale = np.empty_like(left)
     for own in _alike(tokens, left):
         scale[own] = np.sqrt((left[own] ** 2).mean()) + 1e-9
@@ -214,12 +217,13 @@ def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
 
 
 def _alike(tokens: Tokens, left: np.ndarray) -> list[np.ndarray]:
-    """Return the tokens in ten bins of similar log-probability."""
+    """Return the tokens in `BINS` bins of similar log-probability."""
     return np.array_split(np.argsort(tokens.trainer - left / 2), BINS)
 
 
 def _stale(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """The difference is aligned with the changes of training: since the start, or in the newest update."""
+    """Return the part due to old weights: the difference follows the change of the policy since the start, or in the
+    newest update."""
     best: _Part | None = None
     for change in (tokens.trainer - tokens.reference, tokens.new - tokens.trainer):
         change = np.clip(np.nan_to_num(change), -LARGEST, LARGEST)
@@ -236,7 +240,7 @@ def _stale(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _beyond_chance(tokens: Tokens, left: np.ndarray, change: np.ndarray) -> bool:
-    """Return whether both vary together in most responses."""
+    """Return whether ``left`` and ``change`` vary together in most responses."""
     sums = np.bincount(tokens.response, left * change)
     return len(sums) > 3 and sums.mean() > 3 * sums.std(ddof=1) / np.sqrt(len(sums))
 
@@ -262,12 +266,12 @@ _TESTS: tuple[Callable[[Tokens, np.ndarray], _Part | None], ...] = (
 )  # fmt: skip
 
 
-# -- the part that no test explains
+# -- the difference that no test explains
 
 
 def _rest(tokens: Tokens, left: np.ndarray, whole: float, batch: TokenBatch, bursts: bool) -> Iterator[_Part]:
-    """Attribute a few large differences to routing, if no other cause produces ``bursts``; judge the others by their
-    level."""
+    """Attribute a few large differences to routing, unless ``bursts`` is false because another cause produces them.
+    Judge the other differences by their level."""
     if (left**2).sum() < LEAST * whole:
         return
     outlying = _outlying(tokens, left) if bursts else np.zeros(len(left), bool)
@@ -282,7 +286,8 @@ def _rest(tokens: Tokens, left: np.ndarray, whole: float, batch: TokenBatch, bur
 
 
 def _by_level(tokens: Tokens, k3: float, batch: TokenBatch) -> str:
-    """Return rounding, quantised weights or different weights; empty if stale weights were not ruled out."""
+    """Return the name of the cause: quantisation, rounding, stale weights or other weights. Return an empty string if
+    stale weights cannot be ruled out."""
     if batch.settings.get("quantization"):
         return "quantised"
     if k3 <= ROUNDING:
@@ -297,18 +302,19 @@ def _by_level(tokens: Tokens, k3: float, batch: TokenBatch) -> str:
 
 
 def _outlying(tokens: Tokens, left: np.ndarray) -> np.ndarray:
-    """Return the tokens whose difference far exceeds that of tokens with a similar log-probability, if they account for
-    most of it."""
+    """Return the tokens with a much larger difference than other tokens of similar log-probability, if these outliers
+    account for most of the total difference."""
     usual = np.empty_like(left)
     for own in _alike(tokens, left):
-        usual[own] = np.quantile(np.abs(left[own]), 0.25) / 0.3186 + 1e-6  # the standard deviation of noise
+        usual[own] = np.quantile(np.abs(left[own]), 0.25) / 0.3186 + 1e-6  # standard deviation of normal noise
     found = (np.abs(left) > 6 * usual) & (np.abs(left) > 0.05)
     share = float((left[found] ** 2).sum() / max((left**2).sum(), 1e-12))
     return found if share > 0.8 and found.mean() < 0.5 else np.zeros(len(left), bool)
 
 
 def _of_reference(tokens: Tokens, batch: TokenBatch) -> Iterator[Cause]:
-    """Return a reference that differs from the policy before any update, or equals it after some updates."""
+    """Return the cause ``reference`` if the reference model differs from the policy before any update, or equals the
+    policy after some updates."""
     new = np.where(np.isnan(tokens.new), tokens.trainer, tokens.new)
     gap = tokens.reference - new
     gap = np.clip(gap[np.isfinite(gap)], -LARGEST, LARGEST)

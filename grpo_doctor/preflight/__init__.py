@@ -1,8 +1,9 @@
-"""Reads configurations before a run: syntax readers, framework tables by name and version, and rules over settings.
+"""Checks configurations before a run, with readers for each syntax, tables of frameworks by name and version, and rules
+over settings.
 
-The rules are ordinary checks in ``checks/preflight``: they require ``settings.name``, and a configuration is a run of
-one row that declares these settings. A rule therefore has one implementation for files, live objects and logs that
-print their settings.
+The rules are ordinary checks in ``checks/preflight`` that require fields named ``settings.name``. A configuration
+becomes a run of one row that declares its settings. A rule therefore has one implementation for files, live objects and
+logs that print their settings.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
 
     Args:
         target: the trainer's arguments (``GRPOConfig``, any dataclass, a mapping of settings), or the path of a
-            configuration, of which the first training is checked.
+            configuration file. Only the first training in a file is checked.
         catalogue: the checks to run; by default, all checks of settings.
 
     Returns:
-        A diagnosis whose findings name settings; ``coverage`` lists skipped checks with the reason, and ``notes``
-        describe what was read.
+        A diagnosis whose findings name settings. ``coverage`` lists skipped checks with the reason, and ``notes``
+            describe the settings that were read, assumed or not resolved.
 
     Raises:
         ReadError: the file cannot be read or contains no settings.
@@ -37,7 +38,7 @@ def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
 
 
 def _configuration(target: Any) -> tuple[Configuration, str]:
-    """Return the settings of a trainer or a file, and their name in a diagnosis. Raises `ReadError`."""
+    """Return the settings of a trainer or a file, and the name of the source in a diagnosis. Raises `ReadError`."""
     from .live_objects import read_object
     from .reading import read
 
@@ -47,10 +48,10 @@ def _configuration(target: Any) -> tuple[Configuration, str]:
 
 
 def words_before(target: Any) -> list[str]:
-    """Summarise a trainer's settings before its first step, one line each. Raises `ReadError`.
+    """Return lines that summarise a trainer's settings before its first step. Raises `ReadError`.
 
-    The batch arithmetic comes first, followed by each finding at warning or above and each known bug of the versions.
-    The list is empty if there are no reinforcement learning settings.
+    The batch arithmetic comes first, followed by each finding at warning or above, and each known bug of the installed
+    versions. The list is empty if there are no reinforcement learning settings.
     """
     from ..advisories.finding import CODE, lines
     from ..diagnosis.check import Severity

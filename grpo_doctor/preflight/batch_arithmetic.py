@@ -9,10 +9,10 @@ from ..run import Table
 from .configuration import Configuration
 
 ACCUMULATED = "0.18"
-"""First TRL version in which the accumulated batches form one generation batch; before that, each batch was a
+"""First TRL version in which the accumulated batches form one generation batch. In earlier versions, each batch was a
 generation batch."""
 RESPONSES = "0.15"
-"""First TRL version whose batch counts responses; before that, it counted prompts."""
+"""First TRL version whose batch size counts responses. In earlier versions, the batch size counted prompts."""
 
 
 def work_out(found: Configuration) -> None:
@@ -30,9 +30,9 @@ def work_out(found: Configuration) -> None:
 
 
 def _rollout(found: Configuration) -> None:
-    """Derive prompts from responses and responses from prompts, by the group size."""
+    """Derive the number of prompts from the number of responses, or the reverse, with the group size."""
     settings = found.settings
-    if found.number("rollout_prompts") == 0:  # an asynchronous trainer does not use this number
+    if found.number("rollout_prompts") == 0:  # unused by an asynchronous trainer
         del settings["rollout_prompts"]
     k, prompts, responses = (found.number(name) for name in ("group_size", "rollout_prompts", "rollout_responses"))
     if found.framework.can("batch_is_of_whole_groups") and responses is not None:
@@ -44,7 +44,7 @@ def _rollout(found: Configuration) -> None:
 
 
 def _updates(found: Configuration) -> None:
-    """Derive updates per rollout and prompts per update from the size of an update in prompts or in responses."""
+    """Derive updates per rollout and prompts per update from the size of an update, in prompts or in responses."""
     settings, updates = found.settings, found.number("minibatches")
     for unit in ("prompts", "responses"):
         whole, each = found.number(f"rollout_{unit}"), found.number(f"update_{unit}")
@@ -59,7 +59,8 @@ def _updates(found: Configuration) -> None:
 
 
 def _tokens(found: Configuration) -> None:
-    """Derive the response limit from the total and prompt limits, and the total that prompt and response need."""
+    """Derive the response limit from the total and prompt limits, and the total that the prompt and response limits
+    need."""
     limit, prompt, total = (found.number(name) for name in ("max_new_tokens", "max_prompt_tokens", "total_tokens"))
     if limit is None and total is not None and prompt is not None and total > prompt:
         limit = found.settings["max_new_tokens"] = total - prompt
@@ -68,14 +69,14 @@ def _tokens(found: Configuration) -> None:
 
 
 def _counts_prompts(found: Configuration) -> bool:
-    """Return whether the group size has a key that the framework does not know. The program's batch may then count
-    prompts."""
+    """Return whether the group size has a key that the framework does not know. If the key is unknown, the program's
+    batch may count prompts."""
     key, fields = found.keys.get("group_size", ""), found.framework.fields
     return bool(key and fields) and key.rsplit(".", 1)[-1] not in fields
 
 
 def _in_parallel(found: Configuration) -> None:
-    """Return the GPUs per copy of the model, and the GPUs of the rollout engines."""
+    """Derive the number of GPUs per copy of the model, and the number of GPUs of the rollout engines."""
     sizes = [found.number(f"megatron_{kind}") for kind in ("tensor", "pipeline", "context")]
     if any(sizes) and not any(f"megatron_{kind}" in found.unresolved for kind in ("tensor", "pipeline", "context")):
         found.settings["model_parallel"] = math.prod(size or 1 for size in sizes)
@@ -100,11 +101,11 @@ ORIGINS = {
     "max_new_tokens": ("total_tokens",),
     "group_baseline": ("group_size",),
 }
-"""Derived settings, and the settings whose line is shown for them."""
+"""The settings whose line is shown for each derived setting."""
 
 
 def origin_key(found: Configuration, name: str) -> str:
-    """Return the key of a setting, or the first key that it is computed from."""
+    """Return the key of a setting, or the first key from which the setting is computed."""
     return next((found.keys[o] for o in (name, *ORIGINS.get(name, ())) if o in found.keys), name)
 
 
@@ -126,7 +127,7 @@ def _by_devices(found: Configuration) -> None:
     k, rounded = found.number("group_size"), found.framework.can("batch_rounded_to_groups")
     device = _responses_per_device(found, version, (world or math.nan) * accumulated)
     together = device * world if device and world else None
-    batch = None if early else found.number("generation_batch_size")  # in older versions, the key belongs to a fork
+    batch = None if early else found.number("generation_batch_size")  # in early versions, a fork's key
     if device is not None:
         settings["minibatches"] = (batch / together if batch and together else per_generation) / accumulated
     if together:
@@ -136,7 +137,7 @@ def _by_devices(found: Configuration) -> None:
         if k:
             settings["prompts_per_update_and_gpu"] = device * accumulated / k
     if batch is None or not k or (rounded and batch % k):
-        return  # the trainer itself rounds the batch up to a multiple of the group size
+        return  # the trainer rounds the batch up to a multiple of the group size
     settings["rollout_responses"] = settings["generation_batch"] = batch
     settings["rollout_prompts"] = batch / k
     if together:
@@ -144,9 +145,10 @@ def _by_devices(found: Configuration) -> None:
 
 
 def _responses_per_device(found: Configuration, version: str, passes: float) -> float | None:
-    """Return the responses per device and forward pass, where each update has ``passes`` of them.
+    """Return the responses per device and forward pass, where each update has ``passes`` forward passes over all
+    devices.
 
-    Early versions of TRL count prompts. Unsloth replaces a batch that does not divide into groups with one group.
+    Early versions of TRL count prompts. If the batch is not divisible into groups, Unsloth replaces it with one group.
     """
     device, k = found.number("per_device_train_batch_size"), found.number("group_size")
     if device is None or k is None:
@@ -177,7 +179,7 @@ DECISIVE = {
 
 
 def decisive(found: Configuration) -> Table:
-    """Return the most important settings, with the place where each was read."""
+    """Return the most important settings, with the place at which each was read."""
     rows = [
         [words, _plain(found.settings[name]) if name in found.settings else "?", _origin(found, name)]
         for name, words in DECISIVE.items()
@@ -215,7 +217,7 @@ def table(found: Configuration) -> Table:
 
 
 def to_declare(found: Configuration) -> list[str]:
-    """Return the settings that would complete the arithmetic, in the form of ``--set``."""
+    """Return the missing settings that complete the arithmetic, in the form of ``--set``."""
     settings = found.settings
     per_device = found.framework.can("batch_is_per_device")
     wanted = [
@@ -234,12 +236,12 @@ def _said(value: float | None) -> str:
 
 
 def _whole(prompts: float | None) -> str:
-    """Return a note if a number of prompts is not a whole number."""
+    """Return a note if a number of prompts is not a whole number; otherwise, an empty string."""
     return "not a whole number: the batch is not divisible by the responses per prompt" if (prompts or 0) % 1 else ""
 
 
 def _origin(found: Configuration, name: str) -> str:
-    """Return where a setting was read: its key and line, the framework's default, or the values of a sweep."""
+    """Return the origin of a setting: its key and line, the framework's default, or the values of a sweep."""
     if name in found.assumed:
         return f"default of {found.framework.label}"
     if name in found.swept:
@@ -253,7 +255,7 @@ def _origin(found: Configuration, name: str) -> str:
 
 
 def _off_policy(updates: float | None, level: float | None) -> str:
-    """Return by how many updates the policy differs from the one that generated the responses."""
+    """Return a note on off-policy updates: several updates per rollout, or an asynchronous rollout engine."""
     words = []
     if updates is not None and updates > 1:
         words.append("the first is on-policy, the others are off-policy")

@@ -23,30 +23,31 @@ OTHERS = re.compile(
 )
 """Sections whose settings do not belong to the training of the policy."""
 _SWITCH = re.compile(r".+(?=\.enabled?$)")
-"""The key that switches a whole section on or off."""
+"""A key that switches a whole section on or off."""
 
 
 OF_PAIRS = re.compile(r"(?i)(?:dpo|kto|orpo|cpo|reward)_?(?:config|args)?$")
-"""Sections that configure the trained policy in preference training."""
+"""Sections that configure the policy in preference training, although their names occur in `OTHERS`."""
 
 
 @dataclass
 class Configuration:
-    """The settings of one training as its configuration declares them.
+    """The settings of one training, as its configuration declares them.
 
     Attributes:
         settings: values by the names that checks use, including derived settings.
-        assumed: the settings that are defaults, with the framework's version.
+        assumed: the settings that are defaults of the framework's version.
         lines, keys: the line and the key of each setting.
-        unknown: keys that the framework never had or has removed, each with a hint.
-        renames: line, key and current name of keys that a patch may rename.
+        unknown: keys that the framework never had, each with a hint.
+        removed: keys that the framework removed, each with a hint.
+        renames: line, key and current name of each key that a patch may rename.
         unresolved: keys whose value is an expression that could not be evaluated.
         swept: keys with several successive values; the settings contain the first value.
         unread: keys that no rule uses.
         elsewhere: other places that contain settings.
         clues: the evidence for the framework and the kind of training.
         versions: packages whose version is known.
-        complete: whether a feature that the settings do not mention is off.
+        complete: whether an absent setting means that its feature is off.
     """
 
     framework: Framework
@@ -74,7 +75,7 @@ class Configuration:
         return figure if figure is not None and math.isfinite(figure) else None
 
     def stated(self, *names: str) -> bool:
-        """Return whether the file itself sets all of these, so that none is a default."""
+        """Return whether the file itself sets all of these settings, each to a single value."""
         known = self.settings.keys() - self.assumed.keys() - self.swept.keys()
         return known.issuperset(names)
 
@@ -123,8 +124,8 @@ def _assume_defaults(launch: Launch, framework: Framework, found: Configuration)
 
 
 def _only_by_keys(launch: Launch, framework: Framework, found: Configuration) -> bool:
-    """Return whether only keys indicate the framework. This is the case for a custom program with some of its flags, or
-    for a document with sections that the framework does not know."""
+    """Return whether only keys indicate the framework, because the program is custom, or the document has sections that
+    the framework does not know."""
     if not launch.program:
         return bool(framework.fields) and all("." in key for key in found.keys.values())
     return bool(framework.fields) and not framework.starts(launch.program, least=0)
@@ -158,7 +159,7 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
 
 
 def _repeat(index: Mapping[str, Entry], found: Configuration) -> None:
-    """Multiply the size of a group that is sampled repeatedly, because all responses to one prompt are compared."""
+    """Multiply the group size by the number of repetitions, because all responses to one prompt are compared."""
     times = next((entry for key in NAMES["repeats"] if (entry := index.get(key)) is not None), None)
     group = found.number("group_size")
     if times is None or group is None or type(times.value) is not int or times.key == found.keys.get("group_size"):
@@ -184,7 +185,8 @@ def _hold(name: str, entry: Entry, found: Configuration) -> None:
 
 
 def _suffixes(launch: Launch, framework: Framework) -> Mapping[str, Entry]:
-    """Return every key that identifies an entry: its own key and the ends of it; for other roles, only its own key."""
+    """Map every key that identifies an entry to the entry: the full key and its endings. An entry in a section of
+    `OTHERS` has only endings with two or more parts."""
     index: dict[str, Entry] = {}
     for entry in launch.entries:
         if entry.key not in index or index[entry.key].value is None:
@@ -210,8 +212,8 @@ def _sections(key: str) -> set[str]:
 
 
 def _says_more(entry: Entry, than: Entry) -> bool:
-    """Return whether a nested key replaces an option without a default, an unresolved value, or a value from another
-    file."""
+    """Return whether a nested key takes precedence over an option without a default, an unresolved value, or a value
+    from another file."""
     if isinstance(entry.value, Unresolved) or entry.value is None:
         return than.value is None
     return than.value is None or isinstance(than.value, Unresolved) or (entry.line > 0 and than.line == 0)

@@ -11,45 +11,46 @@ from ..readers.settings import declared
 from .launch import PER_PROMPT, Entry, Unresolved
 
 NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-"""Lists of names by meaning; the file documents each list."""
+"""Lists of names by meaning. The TOML file documents each list."""
 USUAL = {key: name for name, keys in NAMES["settings"].items() for key in keys}
 RL_SECTION = re.compile(r"(?i)(?:grpo|ppo|rloo|gspo|dapo|rlvr|rlhf|rl)(?:_?(?:config|training|trainer|args|params))?")
-"""Sections of a document whose settings take precedence over those of its other stages."""
+"""Sections of a document whose settings take precedence over the settings of other training stages."""
 _OF_RL = re.compile(r"^(?:grpo|rl|ppo|rloo)_")
 _OF_POLICY = re.compile(r"(?i)^(?:actor|policy|lm)_|_(?:actor|policy)$")
 _PASSES = re.compile(r"(?:ppo|grpo|policy|inner|update)_(?:num_|n_)?(?:epochs?|iters?|iterations)(?:_per_\w{1,20})?")
-"""Number of passes of a custom trainer over one rollout."""
+"""Keys that contain the number of passes of a custom trainer over one rollout."""
 _DRAWN = re.compile(r"(?:\w+\.)*(?:sampling|rollout|generation)\.(?:n|k|num_samples|n_samples)")
-"""Number of responses that one engine call generates."""
+"""Keys that contain the number of responses per call of the rollout engine."""
 _KL = re.compile(r"(?:\w+\.)*(?:kl|kl_loss|kl_penalty)\.(?:coef|coeff|coefficient|beta|weight)")
-"""The coefficient of a KL term that has its own section."""
+"""Keys that contain the coefficient of a KL term in a separate section."""
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _MOST = 32
-"""Maximum plausible number of responses per prompt for such a key."""
+"""Maximum plausible number of responses per prompt for an ambiguous key."""
 _NUMBERS = ("group_size", "learning_rate", "kl_coef", "epsilon", "num_iterations")
-"""Settings that cannot be words."""
+"""Settings whose values cannot be words."""
 _ROLLOUTS = ("n_rollouts", "num_rollouts")
 _PROMPTS = re.compile(
     r"(?:num_|n_)?(?:unique_)?(?:prompt|question|problem|group)s_per_"
     r"(?:step|batch|rollout|rollout_batch|update|iter(?:ation)?)|num_unique_prompts_rollout"
 )
-"""Keys that count prompts; if one of them is present, a number of rollouts is per prompt."""
+"""Keys that count prompts. A number of rollouts is per prompt if a key that counts prompts is present."""
 _SHAPES = ((PER_PROMPT, "group_size"), (_PROMPTS, "rollout_prompts"))
 PENALTY = 0.5
-"""Value below which a custom trainer's ``repetition_penalty`` is a reward penalty."""
+"""Value below which a custom trainer's ``repetition_penalty`` is a reward penalty, not a sampling penalty."""
 HIGHEST = 1.0
 """Value at or above which a number cannot be the learning rate of a language model."""
 NUMERICAL = 1e-3
-"""Value below which a custom trainer's ``epsilon`` is not a clip bound; it only avoids a division by 0."""
+"""Value below which a custom trainer's ``epsilon`` is not a clip bound, but only avoids a division by 0."""
 
 
 def underscored(name: str) -> str:
-    """Put an underscore before each capitalised word: ``maxSteps`` becomes ``max_Steps``."""
+    """Insert an underscore before each capitalised word: ``maxSteps`` becomes ``max_Steps``."""
     return _HUMP.sub("_", name)
 
 
 def rank(key: str, entry: Entry) -> tuple[bool, ...]:
-    """Rank the keys of a setting: first those of the file itself, then unambiguous names, then keys of the policy."""
+    """Rank the keys of a setting: keys of the file itself come first, then unambiguous names, then keys of the
+    policy."""
     last = key.rsplit(".", 1)[-1]
     told = last == "num_generations" or PER_PROMPT.fullmatch(last) is not None  # unambiguous names
     of_rl = _OF_RL.match(key) is not None or _OF_POLICY.search(last) is not None
@@ -63,7 +64,7 @@ def few(value: object) -> bool:
 
 
 def usual(key: str, index: Mapping[str, Entry]) -> str | None:
-    """Return the setting that a custom trainer's key most likely means, or None if there is none."""
+    """Return the most likely setting for a custom trainer's key, or None if there is no likely setting."""
     if _KL.fullmatch(key):
         return "kl_coef"
     if "." in key:
@@ -79,10 +80,10 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
     name = name or USUAL.get(last) or declared(last)
     value = index[key].value
     if name in _NUMBERS and isinstance(value, str) and not isinstance(value, Unresolved):
-        return None  # the key names a group of runs or a column
+        return None  # for example, a group of runs or a column
     if name == "learning_rate" and isinstance(value, int | float) and value >= HIGHEST:
         return None
     of_one_call = 2 if last == "num_return_sequences" else 1  # a prompt may be repeated before the call
-    # 0: no group; a small penalty is subtracted from the reward, while a sampling penalty is about 1
+    # a small penalty is subtracted from the reward, while a sampling penalty is about 1
     least = {"epsilon": NUMERICAL, "group_size": of_one_call, "repetition_penalty": PENALTY}.get(name or "", value)
     return None if isinstance(value, int | float) and value < least else name

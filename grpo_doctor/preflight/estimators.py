@@ -1,4 +1,4 @@
-"""Lists which advantage estimators use a baseline from the responses to one prompt."""
+"""Lists the advantage estimators with and without a baseline from the other responses to a prompt."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 LARGEST = 1e18
-"""Numbers larger than this cannot be settings."""
+"""Absolute value at or above which a number cannot be a setting."""
 LONGEST = 10_000
 """Maximum length of a concatenated word in characters."""
 DEPTH = 40
@@ -41,12 +41,12 @@ Lookup = Callable[[ast.expr], ast.expr | None]
 
 
 def evaluate(node: ast.expr | None, lookup: Lookup = lambda _: None) -> Any:
-    """Return the value of an expression, or None if the value is None or unknown. It does not raise exceptions."""
+    """Return the value of an expression, or None if the value is None or unknown."""
     return _plain(_value(node, lookup, 0))
 
 
 def known(node: ast.expr, lookup: Lookup) -> tuple[bool, Any]:
-    """Return whether an expression is known, and its value."""
+    """Return whether the value of an expression is known, and the value."""
     value = _value(node, lookup, 0)
     return value is not _UNKNOWN, _plain(value)
 
@@ -82,7 +82,8 @@ def _value(node: ast.expr | None, lookup: Lookup, depth: int) -> Any:
 
 
 def _first_true(operands: list[ast.expr], lookup: Lookup, depth: int) -> Any:
-    """Return the value of an ``or``. A constant at its end replaces an unknown value, as in ``get(name, default)``."""
+    """Return the value of an ``or`` expression. A constant as the last operand replaces unknown values, as in
+    ``get(name, default)``."""
     values = (_value(operand, lookup, depth + 1) for operand in operands)
     if isinstance(operands[-1], ast.Constant):
         return next((v for v in values if v and v is not _UNKNOWN), operands[-1].value)
@@ -125,7 +126,7 @@ def _binary(node: ast.BinOp, lookup: Lookup, depth: int) -> Any:
 
 
 def _joined(node: ast.JoinedStr | ast.FormattedValue, lookup: Lookup, depth: int) -> Any:
-    """Evaluate an f-string if all its parts are known and none has a format."""
+    """Evaluate an f-string if all its parts are known and no part has a format."""
     if isinstance(node, ast.FormattedValue):
         return _UNKNOWN if node.format_spec is not None else _value(node.value, lookup, depth + 1)
     parts = [_value(part, lookup, depth + 1) for part in node.values[:200]]
@@ -134,7 +135,7 @@ def _joined(node: ast.JoinedStr | ast.FormattedValue, lookup: Lookup, depth: int
 
 
 def _compared(left: ast.expr, operation: ast.cmpop, right: ast.expr, lookup: Lookup, depth: int) -> Any:
-    """Compare two known values: numbers with numbers, words with words."""
+    """Compare two known values: numbers with numbers, and words with words."""
     one, two = _value(left, lookup, depth + 1), _value(right, lookup, depth + 1)
     apply = _COMPARISONS.get(type(operation))
     plain = all(value is None or isinstance(value, bool | int | float | str) for value in (one, two))
@@ -145,7 +146,8 @@ def _compared(left: ast.expr, operation: ast.cmpop, right: ast.expr, lookup: Loo
 
 
 def _either(node: ast.IfExp, lookup: Lookup, depth: int) -> Any:
-    """Return the value of both branches if they agree, or else that of the branch that a known test selects."""
+    """Return the value of a conditional expression. If the branches have different values, the condition must be
+    known."""
     yes, no = _value(node.body, lookup, depth + 1), _value(node.orelse, lookup, depth + 1)
     if yes is not _UNKNOWN and yes == no:
         return yes
@@ -154,8 +156,8 @@ def _either(node: ast.IfExp, lookup: Lookup, depth: int) -> Any:
 
 
 def _called(node: ast.Call, lookup: Lookup, depth: int) -> Any:
-    """Evaluate ``int(…)`` and similar calls, defaults of environment variables, and calls that `lookup` knows, such as
-    ``d.get(k)``."""
+    """Evaluate ``int(…)`` and similar calls, defaults of environment variables, and calls that ``lookup`` resolves,
+    such as ``d.get(k)``."""
     name = node.func.id if isinstance(node.func, ast.Name) else ""
     if name in _CALLS and node.args and not node.keywords:
         values = [_value(argument, lookup, depth + 1) for argument in node.args]

@@ -1,4 +1,4 @@
-"""Writes a patch if it is safe, for keys whose only change is the name."""
+"""Creates a patch for keys that were only renamed or misspelled."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .configuration import Configuration
 
 
 def patch(path: Path, found: Configuration) -> str:
-    """Return a unified diff that corrects renamed or misspelled keys; empty if no change is safe."""
+    """Return a unified diff that corrects renamed or misspelled keys. The diff is empty if no change is safe."""
     if not found.renames or path.suffix == ".ipynb":
         return ""
     before = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)

@@ -1,4 +1,5 @@
-"""Checks a configuration: runs the checks of settings on a run of one row, and reports what was not read or checked."""
+"""Checks a configuration: runs the checks of settings on a run of one row, and reports settings that were not read or
+checked."""
 
 from __future__ import annotations
 
@@ -21,11 +22,11 @@ WANTED = frozenset(
     "group_size learning_rate use_peft temperature kl_coef generation_batch eval_batch updates_per_rollout "
     "prompts_per_update max_new_tokens evaluation group_baseline world_size".split()
 )
-"""Settings that every training of this kind has, so that a rule counts as skipped if one of them is missing."""
+"""Settings that every reinforcement learning run has. A rule that lacks one of these settings counts as skipped."""
 JUDGED = ("rl", "preference")
-"""Kinds of training that are checked."""
+"""The kinds of training whose settings are checked."""
 SHOWN = 12
-"""Maximum number of names in one line; the coverage of a report lists all of them."""
+"""Maximum number of names in one line. The coverage of a report lists all names."""
 
 
 def judge(
@@ -35,9 +36,9 @@ def judge(
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
     declared: Mapping[str, Any] | None = None,
 ) -> Diagnosis:
-    """Return the diagnosis of a configuration; its findings point to the lines of their settings.
+    """Return the diagnosis of a configuration. The findings point to the lines of their settings.
 
-    Settings with several values are not judged by any rule.
+    No rule judges settings with several values.
     """
     every = catalogue or load_family(PREFLIGHT)
     rules = Catalogue((c for c in every.checks.values() if judges_settings(c)), every.preview)
@@ -72,7 +73,7 @@ def judge(
 
 
 def known_bugs(found: Configuration) -> list[Match]:
-    """Return the advisories for the packages of a configuration."""
+    """Return the advisories that match the package versions and settings of a configuration."""
     package = found.framework.package
     if found.run_type not in JUDGED or not package:
         return []
@@ -82,7 +83,7 @@ def known_bugs(found: Configuration) -> list[Match]:
 
 
 def judges_settings(check: Check) -> bool:
-    """Return whether settings alone are enough for a check to fire."""
+    """Return whether a check of preflight needs only settings."""
     told = [any(_setting(field) for field in need.fields) for need in check.needs]
     return check.family == PREFLIGHT and check.predicate is not None and bool(told) and all(told)
 
@@ -96,9 +97,10 @@ def _asked(check: Check) -> Iterable[str]:
 
 
 def _wanted(needs: list[str], found: Configuration) -> bool:
-    """Return whether a rule was skipped because a setting is missing that every such training has.
+    """Return whether to report a skipped rule, because it lacks only settings that every reinforcement learning run
+    has.
 
-    A rule about an optional key, such as an entropy target, does not count.
+    A skipped rule about an optional key, such as an entropy target, is not reported.
     """
     if found.framework.can("beside_the_weights"):
         return False
@@ -112,8 +114,8 @@ def _bare(field: str) -> str:
 
 
 def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
-    """Return the verdict as for a run; a configuration without findings is not called healthy, because nothing has run
-    yet."""
+    """Return the verdict, as for a run. A configuration without findings is unproven instead of healthy, because the
+    training has not run yet."""
     if found.run_type not in JUDGED or not diagnosis.coverage.ran:
         return "unjudged"
     worst = max((f.level for f in diagnosis.findings), default=Severity.INFO)

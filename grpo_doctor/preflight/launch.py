@@ -1,4 +1,4 @@
-"""Represents the content of a configuration before it is interpreted by a framework's table."""
+"""Represents the content of a configuration before a framework's table is used to interpret it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PER_PROMPT = re.compile(
     r"|gpu|device|worker|node|rank|process|host|server|engine|replica|thread|actor|learner|agent|player|policy|model|env"
     r"|eval|val|test|checkpoint|log|save|file|shard|split|class|level|sec|min|hour|day|dataset))\w{1,20}"
 )
-"""Names that custom trainers use for responses to one prompt: a count per prompt or similar."""
+"""Names that custom trainers use for the number of responses to one prompt."""
 
 
 OF_RL = re.compile(
@@ -35,11 +35,11 @@ OF_RL = re.compile(
 
 
 class Unresolved(str):
-    """A value whose expression could not be evaluated, as its text."""
+    """The text of an expression that could not be evaluated."""
 
 
 class Several(Unresolved):
-    """The numbers of a sweep, of which one is used; the text lists all of them."""
+    """The numbers of a sweep, of which each run uses one. The text lists all numbers."""
 
     values: tuple[float, ...]
 
@@ -50,7 +50,7 @@ class Several(Unresolved):
 
 
 class Items(list[Any]):
-    """The items of a list, with the line of each."""
+    """The items of a list, with the line of each item."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,8 @@ class Items(list[Any]):
 class Entry:
     """One setting: its key as written (dotted if nested), its value and its line.
 
-    ``value`` is a number, a word, None, a list of these, or `Unresolved`. ``line`` is 0 if it is in another file.
+    ``value`` is a number, a word, None, a list of such values, or `Unresolved`. ``line`` is 0 if the setting is in
+    another file.
     """
 
     key: str
@@ -70,7 +71,7 @@ class Entry:
 
 
 class Command(NamedTuple):
-    """A command in a file: either shell text and the number of lines before it, or its words and their line."""
+    """A command in a file: either shell text with the number of lines before it, or words with their line."""
 
     said: str | list[str]
     line: int
@@ -81,25 +82,25 @@ class Launch:
     """One training that a file describes.
 
     Attributes:
-        program: the words of a command or the name of a Python call; empty for a document.
-        entries: its settings; the first entry of a key counts.
-        line: its line.
+        program: the words of a command, or the name of a Python call; empty for a document.
+        entries: the settings. If a key occurs more than once, the first entry counts.
+        line: the line of the command or call.
         complete: whether absent keys have the framework's defaults; false if a part was not read.
         notes: sentences on what was not read.
         elsewhere: descriptions of other places that contain settings.
-        absent: missing scripts that the launch starts.
-        severed: lines of arguments that were read although the shell does not pass them to the command above.
+        absent: scripts that the launch starts, but that were not found.
+        severed: lines of arguments that were read, although the shell does not pass them to the command above.
         forced: keys that a command adds to the program's configuration (``+key=value``).
         vague: keys that are parameters of functions whose names do not suggest training.
-        folder: the working folder of the script that starts it.
+        folder: the working folder of the script that starts the training.
         followed: whether the files that the launch names were added.
-        firm: number of entries that were passed to a program; later entries are defaults of its script. None means all
-            entries.
+        firm: number of entries that were passed to a program; later entries are defaults of its script. None means that
+            all entries were passed.
         title: name of the file, without the suffix.
         imports_rl: whether a script imports a framework's names for reinforcement learning.
-        also: other names of a script's options, mapped to the script's own names.
-        broken: the line at which a script cannot run, and the reason.
-        versions: trainer libraries that the file, or one next to it, pins to a version.
+        also: alternative names of a script's options, mapped to the main names.
+        broken: the line that prevents a script from running, and the reason.
+        versions: trainer libraries that this file or a file next to it pins to a version.
     """
 
     program: str
@@ -122,19 +123,19 @@ class Launch:
     broken: tuple[int, str] | None = None
 
     def add(self, key: str, value: Any, line: int) -> None:
-        """Add a setting. Raises `ReadError` if there are more than `MOST`."""
+        """Add a setting. Raises `ReadError` if there are more than `MOST` settings."""
         if len(self.entries) >= MOST:
             raise ReadError(f"more than {MOST} settings, so not a configuration")
         self.entries.append(Entry(key, value, line))
 
     def move(self, lines: int) -> None:
-        """Count the lines of this launch from the start of a file that contains it after this many lines."""
+        """Shift the lines of this launch by the number of lines before it in the file that contains it."""
         self.entries = [Entry(e.key, e.value, e.line and e.line + lines) for e in self.entries]
         self.severed = [line + lines for line in self.severed]
 
 
 def scalar(text: str) -> Any:
-    """Parse a word as a number, a truth value or None; otherwise return the word."""
+    """Parse a word as a number, a truth value or None. Return the word unchanged if it cannot be parsed."""
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]

@@ -1,4 +1,4 @@
-"""Reads a live object as a configuration: the arguments of a trainer, with their actual defaults."""
+"""Reads a live object as a configuration: the arguments of a trainer, including the actual defaults."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PLAIN = (bool, int, float, str, list, tuple)
 
 
 def read_object(target: Any) -> Configuration:
-    """Return the settings of an object. Raises `ReadError` if it has no settings."""
+    """Return the settings of an object. Raises `ReadError` if the object has no settings."""
     values = _values(target)
     names = " ".join(kind.__name__ for kind in type(target).__mro__)
     launch = Launch(names if not isinstance(target, Mapping) else "", complete=False, line=0)

@@ -1,4 +1,4 @@
-"""Estimates the memory use of a device from the model's name, the adapter and the micro-batch size, and reports its
+"""Estimates the memory use of a device from the model's name, the adapter and the micro-batch size, and reports the
 assumptions."""
 
 from __future__ import annotations
@@ -10,17 +10,18 @@ from .model_size import billions
 WEIGHT = 2
 """Bytes per weight in bfloat16."""
 TRAINED = 14
-"""Additional bytes per trained weight: its gradient in bfloat16, and a copy and Adam's two moments in float32."""
+"""Additional bytes per trained weight for the gradient in bfloat16, and for a copy and Adam's two moments in
+float32."""
 VOCABULARY = 152_000
-"""Vocabulary size that is assumed if none is known: that of Qwen2.5 and Qwen3."""
+"""The assumed vocabulary size, which is the vocabulary size of Qwen2.5 and Qwen3."""
 LOGIT = 4
-"""Bytes of a logit in float32."""
+"""Bytes per logit in float32."""
 GIB = 2.0**30
 
 
 def memory(found: Configuration) -> Table | None:
-    """Return the components that decide whether a training fits in memory, or None if the model's name does not contain
-    its size."""
+    """Return a table of the components that decide whether a training fits in memory. Return None if the model's name
+    does not contain its size."""
     size = billions(found.settings.get("model")) * 1e9
     if size != size:
         return None

@@ -8,8 +8,8 @@ _SIZE = re.compile(r"(?<![\d.])(\d{1,4}(?:\.\d{1,3})?|(?<=-)\d_\d)([bm])(?![a-z0
 
 
 def billions(model: object) -> float:
-    """Return the number of parameters in billions from a model's name (0.5 for Qwen2.5-0.5B and Qwen2.5-0_5B), or
-    NaN."""
+    """Return the number of parameters in billions from a model's name; NaN if unknown. Qwen2.5-0.5B and Qwen2.5-0_5B
+    give 0.5."""
     found = _SIZE.search(model[-200:]) if isinstance(model, str) else None
     if found is None:
         return float("nan")

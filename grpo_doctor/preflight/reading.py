@@ -32,25 +32,25 @@ from .versions import Pin, pinned
 LARGEST = 1 << 20
 """Maximum size of a configuration in bytes."""
 LARGEST_NOTEBOOK = 1 << 25
-"""Maximum size of a notebook in bytes; notebooks contain pictures."""
+"""Maximum size of a notebook in bytes. The limit is larger because notebooks contain pictures."""
 LOGS = (".log", ".txt", ".out", ".err")
-"""Log files that may print the configuration of their run; only the start is read."""
+"""Suffixes of log files, which may contain the configuration of their run. Only the start of a log is read."""
 _COMMAND = re.compile(
     r"(?:^|\n|&&|;)[ \t]*(?:\w{1,100}=[^\s&;]{0,500}[ \t]+)*(?:exec |nohup |srun |uv run |poetry run )*"
     r"(?:python[\d.]*|torchrun|accelerate|deepspeed|ray|trl|swift|axolotl|bash|sh|rl)\b"
 )
 _PASSES = re.compile(r"\s--?[a-z]|\s[+\w]+[.\w]*=|\.(?:py|sh)\b")
-"""Signs of a command that passes settings, or starts a program that has them."""
+"""Signs of a command that passes settings, or starts a program that may contain settings."""
 MARKDOWN = (".md", ".markdown")
 _MAKEFILE = re.compile(r"(?:GNU)?[Mm]akefile|.*\.mk")
 _RECIPES = ((_MAKEFILE, makefile), (dockerfile.NAMES, dockerfile.dockerfile))
-"""Recipe files by name, and the converter of each to a shell script."""
+"""Patterns for the names of recipe files, each with the function that converts such a file to a shell script."""
 _INPUT = re.compile(r"\$\{\{\s*(?:github\.event\.)?inputs\.([\w\-]+)\s*\}\}")
-"""A placeholder that a GitHub workflow or an Azure job fills in."""
+"""A placeholder for an input that a GitHub workflow or an Azure job fills in."""
 COMMANDS = 100
-"""Maximum number of commands in a file of another type."""
+"""Maximum number of commands that are read from a file that is not a shell script."""
 _ENVIRONMENT = "pyvenv.cfg"
-"""The file at the top level of a virtual environment."""
+"""Name of the file that marks the top level of a virtual environment."""
 SUFFIXES = (
     *(".sh", ".bash", ".slurm", ".sbatch", ".py", ".ipynb"),
     *(".yaml", ".yml", ".toml", ".json", ".mk"),
@@ -58,7 +58,7 @@ SUFFIXES = (
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder that may be configurations, except those of environments, packages and caches."""
+    """Yield the files of a folder that may be configurations, excluding environments, packages and caches."""
     for parent, folders, files in os.walk(folder):
         folders[:] = sorted(
             name for name in folders if not (is_passed_over(name) or Path(parent, name, _ENVIRONMENT).exists())
@@ -67,7 +67,8 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def read(path: Path) -> list[Configuration]:
-    """Return the configurations of a file, those for reinforcement learning first. Raises `ReadError`."""
+    """Return the configurations of a file. If any configuration is for reinforcement learning, the other configurations
+    are omitted. Raises `ReadError`."""
     try:
         with spending():
             return _read(path)
@@ -96,7 +97,7 @@ def _read(path: Path) -> list[Configuration]:
     told = [c for c in trained if not any(c is other for other in vague)]
     of_frameworks = [c for c in trained if c.framework is not HAND_WRITTEN and "group_size" in c.settings]
     if of_frameworks and all(c.framework is HAND_WRITTEN for c in told):
-        return of_frameworks  # a script that another one starts is the training, not the preparation
+        return of_frameworks  # started scripts are trainings; other scripts prepare a training
     if any("group_size" in c.settings for c in told):
         return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
@@ -127,7 +128,7 @@ def _text(path: Path) -> str:
 
 
 def _of_document(found: list[Launch]) -> Iterator[Command]:
-    """Return the commands in a document, such as a SkyPilot or Kubernetes job."""
+    """Yield the commands in a document, such as a SkyPilot or Kubernetes job."""
     entries = found[0].entries if found else []
     given = {e.key.removesuffix(".default").rsplit("inputs.", 1)[-1]: e.value for e in entries if "inputs." in e.key}
     for entry in entries:
@@ -150,7 +151,7 @@ def _inner(found: list[Launch], path: Path) -> list[Launch]:
 
 
 def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | None = None) -> list[Launch]:
-    """Return the launches of commands in a file of another type."""
+    """Return the launches of the commands in a file that is not a shell script."""
     found: list[Launch] = []
     for said, before in islice(held, COMMANDS):
         launches = read_words(said, before, path) if isinstance(said, list) else read_shell(said, path, written)
@@ -163,7 +164,8 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
 
 
 def _holding(launches: list[Launch]) -> list[Launch]:
-    """Return the launches that have settings, or else an empty one with the notes of the others."""
+    """Return the launches that have settings. If no launch has settings, return an empty launch with the notes of all
+    launches."""
     holding = [launch for launch in launches if launch.entries or launch.elsewhere or launch.broken]
     holding = holding or [Launch("")]
     unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]
@@ -176,7 +178,7 @@ def _holding(launches: list[Launch]) -> list[Launch]:
 
 
 def _head(path: Path) -> str:
-    """Return the start of a log, compressed or not. Raises `ReadError`."""
+    """Return the start of a log, which may be compressed. Raises `ReadError`."""
     from .readers.log import LINES
 
     lines: list[str] = []
@@ -209,7 +211,7 @@ def _launches(path: Path, text: str) -> list[Launch]:
     launches = read_shell(as_script(text) if as_script else text, path)
     if as_script or any(launch.entries or launch.absent for launch in launches):
         return launches
-    if not path.suffix:  # such as standard input
+    if not path.suffix:  # for example, standard input
         with suppress(ReadError):
             return _launches(path.with_suffix(".yaml"), text)
         return launches
@@ -218,8 +220,8 @@ def _launches(path: Path, text: str) -> list[Launch]:
 
 
 def _markdown(text: str, path: Path) -> list[Launch]:
-    """Read the code blocks of a comment or page, each in its language. A document, or flags without their command, may
-    be an excerpt, so absent settings do not get defaults."""
+    """Read the code blocks of a comment or page, each in its language. A document, or flags without a command, may be
+    an excerpt, so defaults are not added for absent settings."""
     rest, held = blocks(text)
     found: list[Launch] = []
     for block in [*held, Block(".sh", rest, 0)]:
@@ -230,7 +232,7 @@ def _markdown(text: str, path: Path) -> list[Launch]:
         for launch in launches:
             launch.move(block.before)
             launch.line += block.before if launch.line else 0
-            launch.broken = None  # an excerpt may end anywhere
+            launch.broken = None  # an excerpt may be cut off
             if launch.entries and not launch.program:
                 launch.complete = False
                 before = block.before or launch.entries[0].line - 1

@@ -1,4 +1,4 @@
-"""Recognises the framework of a launch by a score of its programs and keys."""
+"""Recognises the framework of a launch by scores for its programs and keys."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from .launch import Entry, Launch
 LEAST = 1.5
 """Minimum score at which a framework is recognised."""
 UNSUPPORTED = 1.5
-"""Weight of a program without any of the framework's keys; two keys of another framework outweigh it."""
+"""Maximum weight of a program if the launch has no keys of the program's framework. Two keys of another framework
+outweigh it."""
 SWEPT = ("group_size", "learning_rate")
-"""Settings that identify flags of a custom program."""
+"""Settings whose flags identify a custom program."""
 
 
 class Clue(NamedTuple):
-    """One piece of evidence, and the framework that it supports."""
+    """A piece of evidence: the framework or kind of training that it supports, its weight, and its description."""
 
     of: str
     weight: float
@@ -25,7 +26,7 @@ class Clue(NamedTuple):
 
 
 def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
-    """Return the framework with the highest score, and all evidence."""
+    """Return the framework with the highest score, and the evidence for all frameworks."""
     passed = launch.entries[: launch.firm]
     heads = {".".join(e.key.split(".")[:n]) for e in passed for n in (1, 2, 3)}
     lasts = {e.key.rsplit(".", 1)[-1] for e in passed}
@@ -46,14 +47,13 @@ def recognise(launch: Launch) -> tuple[Framework, list[Clue]]:
 
 
 def _keys(framework: Framework, heads: set[str], lasts: set[str]) -> list[Clue]:
-    bare = lasts - framework.sections if framework.flat else set()  # keys only, not sections
+    bare = lasts - framework.sections if framework.flat else set()  # without names of sections
     had = {key: weight for key, weight in framework.evidence.keys.items() if key in heads or key in bare}
     return [Clue(framework.name, weight, f"key {key}") for key, weight in had.items()]
 
 
 def _of_another_class(launch: Launch) -> bool:
-    """Return whether a call has a class's name but not its fields, and no import brings the class from its
-    framework."""
+    """Return whether a call has the name of a framework's class but not its fields, and no framework is imported."""
     name, _, imports = launch.program.partition(" ")
     own = [f for f in frameworks() if f.fields and f.starts(name)]
     if not name.endswith("Config") or not own or modules() & set(imports.split()):
@@ -64,8 +64,8 @@ def _of_another_class(launch: Launch) -> bool:
 
 
 def _program(framework: Framework, launch: Launch, supported: bool) -> Clue | None:
-    """Return the evidence from the started program; it is weak without keys of the framework, and there is none with
-    custom flags."""
+    """Return the evidence from the started program. Without keys of the framework, the evidence is weak; with custom
+    flags, there is no evidence."""
     weights = [p.weight for p in framework.evidence.programs if launch.program and p.matches(launch.program)]
     if not weights or _of_another_class(launch):
         return None
@@ -76,6 +76,6 @@ def _program(framework: Framework, launch: Launch, supported: bool) -> Clue | No
 
 
 def _own_flags(passed: list[Entry]) -> bool:
-    """Return whether a command passes custom flags and no nested keys of a framework."""
+    """Return whether a command passes custom flags and no nested keys."""
     index = {entry.key: entry for entry in passed}
     return not any("." in key for key in index) and any(usual(key, index) in SWEPT for key in index)

@@ -1,4 +1,5 @@
-"""Derives facts from several settings of a configuration: adapter, processes, forks, and whether it needs groups."""
+"""Derives facts from several settings of a configuration: adapter, processes, forks, and whether the advantages need
+groups."""
 
 from __future__ import annotations
 
@@ -17,16 +18,16 @@ _ADAPTER = re.compile(r"(?i)lora|peft|adapter")
 _ROLLS_OUT = re.compile(
     r"agent|env|rollout|episode|turn|trajector|replica|game|world|simul|search|retriev|tree|generat|harbor|bench"
 )
-"""Words in the keys of a section that may set a different rollout size in a fork."""
+"""Words in the keys of sections that may set a different rollout size in a fork."""
 _OF_SHELL = re.compile(r"env\.[A-Z_]+")
-"""Environment variables of a command, which do not form a section of settings."""
+"""Keys of environment variables of a command, which do not form a section of settings."""
 _OF_ACTIONS = re.compile(r"(?i)(?<![a-z])(?:open|simple)?vla(?![a-z])")
 """Names of models and programs whose tokens are robot actions."""
 _MODULE = re.compile(r"\s-m\s+(\w+(?:\.\w+)+)")
 
 
 def settle(launch: Launch, found: Configuration) -> None:
-    """Derive facts from several keys: adapter, processes, number of rewards, and whether it needs groups."""
+    """Derive facts from several keys: adapter, processes, number of rewards, and whether the advantages need groups."""
     settings = found.settings
     _end_of_turn(found)
     _of_module(launch, found)
@@ -57,8 +58,8 @@ def settle(launch: Launch, found: Configuration) -> None:
 
 
 def _of_the_run(launch: Launch, found: Configuration) -> None:
-    """Derive facts about the whole run: its framework, how it is started, and whether its baseline is that of a
-    group."""
+    """Derive facts about the whole run: its framework, how it is started, and whether its baseline is a group of
+    responses."""
     settings = found.settings
     settings["framework"] = found.framework.name
     settings["by_command"] = bool(launch.program)
@@ -74,11 +75,12 @@ def _of_the_run(launch: Launch, found: Configuration) -> None:
 
 
 _METHOD = re.compile(r"(?i)(?<![a-z])(simpo|orpo|kto|cpo|ipo|dpo|reward|rm)(?:(?![a-z])|(?=config|trainer))")
-"""Methods of preference training in the name of a program, class or file."""
+"""Names of preference training methods in the name of a program, class or file."""
 
 
 def _of_preference(launch: Launch, found: Configuration) -> None:
-    """Store the method, its beta and its loss under separate names, because they have a different meaning in RL."""
+    """Store the method, the beta and the loss of preference training under separate names, because beta and loss have
+    other meanings in RL."""
     settings = found.settings
     settings["framework"] = found.framework.name
     told = (str(settings.get("algorithm", "")), launch.program, *(e.key for e in launch.entries), launch.title)
@@ -93,7 +95,7 @@ def _of_preference(launch: Launch, found: Configuration) -> None:
 
 
 def _group_baseline(launch: Launch, found: Configuration) -> bool | None:
-    """Return whether the baseline is that of a group, or None if unknown."""
+    """Return whether the baseline is computed from a group of responses, or None if unknown."""
     settings = found.settings
     if "teacher" in settings:
         return False
@@ -103,13 +105,14 @@ def _group_baseline(launch: Launch, found: Configuration) -> bool | None:
         unless_said = found.framework.can("grouped_unless_said")
         grouped = True if unless_said and algorithm in ("grpo", "gspo", "dapo") else None
     if "own_group" in settings:
-        return None  # these rollouts may form groups from other responses
+        return None  # the fork may form groups in another way
     critic = any(e.key.startswith("critic.") for e in launch.entries)
     return False if grouped is None and critic else grouped
 
 
 def _end_of_turn(found: Configuration) -> None:
-    """Return the token with which a chat template ends a turn, if it never writes the tokenizer's EOS."""
+    """Store the token with which a chat template ends a turn, if the template never writes the tokenizer's EOS
+    token."""
     template, eos = found.settings.pop("chat_template", None), found.settings.get("eos_token")
     if not isinstance(template, str) or not isinstance(eos, str) or eos in template or "eos_token" in template:
         return
@@ -120,8 +123,8 @@ def _end_of_turn(found: Configuration) -> None:
 
 
 def _worked_out_twice(launch: Launch, found: Configuration) -> None:
-    """Drop a value that the trainer itself computed: its live arguments, and a document that logged them, contain both
-    values of a pair."""
+    """Drop the steps per generation if the trainer computed them. Live arguments, and documents that logged them,
+    contain both values of a pair of which only one may be set."""
     batch, steps = found.number("generation_batch_size"), found.number("steps_per_generation")
     device = found.number("per_device_train_batch_size")
     written = launch.program and launch.line
@@ -130,7 +133,7 @@ def _worked_out_twice(launch: Launch, found: Configuration) -> None:
 
 
 def _follow(found: Configuration) -> None:
-    """Apply the rules of the framework file and drop intermediate settings."""
+    """Apply the rules of the framework file, and drop intermediate settings."""
     for rule in found.framework.when:
         if not _holds(rule, found):
             continue
@@ -149,7 +152,7 @@ def _follow(found: Configuration) -> None:
 
 
 def _holds(rule: When, found: Configuration) -> bool:
-    """Return whether the condition of a rule holds; an unresolved value satisfies only ``is_not``."""
+    """Return whether the condition of a rule is true. An unresolved value satisfies only ``is_not``."""
     value = found.settings.get(rule.setting)
     if rule.differs is not None:
         return bool(value != rule.differs)
@@ -159,7 +162,7 @@ def _holds(rule: When, found: Configuration) -> bool:
 
 
 def _move(found: Configuration, there: str, name: str) -> None:
-    """Copy the value, key and line of another setting."""
+    """Copy the value, key and line of the setting ``there`` to ``name``."""
     found.settings[name] = found.settings[there]
     for table in (found.keys, found.lines):
         if there in table:
@@ -167,7 +170,7 @@ def _move(found: Configuration, there: str, name: str) -> None:
 
 
 def _of_module(launch: Launch, found: Configuration) -> None:
-    """Ignore a group of 1 that only a module next to a script sets."""
+    """Ignore a group size of 1 that only a module next to a script sets."""
     settings = found.settings
     script = found.framework is HAND_WRITTEN and launch.program.startswith("script")
     if script and settings.get("group_size") == 1 and "group_size" not in found.lines:
@@ -176,8 +179,8 @@ def _of_module(launch: Launch, found: Configuration) -> None:
 
 
 def _of_fork(launch: Launch, found: Configuration) -> None:
-    """Remove settings that are unknown in a fork with its own rollout: a row of its batch is a turn, and the number of
-    turns is unknown."""
+    """Remove settings that are unknown in a fork with its own rollout code. In such a fork, a row of the batch is a
+    turn, and the number of turns is unknown."""
     settings, forks = found.settings, found.framework.forks
     own = _fork(launch, forks) if forks.sections else ""
     of_episodes = found.keys.get("group_size") in forks.episodes
@@ -194,8 +197,8 @@ def _of_fork(launch: Launch, found: Configuration) -> None:
 
 def _fork(launch: Launch, forks: Forks) -> str:
     """Return the module of another package that a command starts, or top-level sections about rollouts that the
-    framework does not have. Sections of a judge or a logger do not change the arithmetic."""
-    modules = _MODULE.findall(launch.program)  # the last program is the trainer; the programs before it start it
+    framework does not have. Other sections, for example of a judge or a logger, do not change the batch arithmetic."""
+    modules = _MODULE.findall(launch.program)  # the last program is the trainer; earlier programs start it
     if modules and not modules[-1].startswith(forks.modules):
         return str(modules[-1])
     said = (entry.key for entry in launch.entries if entry.line and "." in entry.key and _ROLLS_OUT.search(entry.key))
@@ -228,7 +231,8 @@ def _adapter(launch: Launch, found: Configuration) -> None:
 
 
 def _processes(launch: Launch, found: Configuration) -> int | None:
-    """Return the number of training processes: as configured, or one if a script is started directly."""
+    """Return the number of training processes as configured, or one if a script is started directly; None if
+    unknown."""
     settings = found.settings
     devices = settings.pop("devices", None)
     stated, nodes = found.number("processes"), found.number("nodes") or 1

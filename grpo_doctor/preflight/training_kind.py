@@ -1,4 +1,4 @@
-"""Recognises the kind of training of a launch by a score of programs, names, sections and settings."""
+"""Recognises the kind of training of a launch by scores for programs, names, sections and settings."""
 
 from __future__ import annotations
 
@@ -17,48 +17,49 @@ if TYPE_CHECKING:
     from .configuration import Configuration
 
 DECISIVE = 100.0
-"""Weight that outweighs any number of other clues."""
+"""Weight of a clue that outweighs any number of weaker clues."""
 LEAST = 5.0
-"""Minimum score at which a kind is recognised."""
+"""Minimum score at which a kind of training is recognised."""
 ONLY_RL = frozenset(
     "group_size kl_coef kl_reward_coef adv_estimator epsilon epsilon_high use_kl_loss num_iterations rollout_prompts "
     "rollout_responses importance_sampling_level sync_ref_model".split()
 )
 """Settings that no other kind of training has."""
 TRAINING = frozenset(("learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"))
-"""Settings of any training."""
+"""Settings that any kind of training has."""
 METHODS: Mapping[str, RunType] = {
     **dict.fromkeys(("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm", "reward", "reward_model"), "preference"),
     **dict.fromkeys(("sft", "sft_loss", "pt", "supervised", "gkd", "gold", "distill", "distillation"), "supervised"),
 }
-"""Methods that are not reinforcement learning. Distillation may sample; its group size is then one."""
+"""Methods that are not reinforcement learning. Distillation may sample responses, with a group size of 1."""
 _STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
 _TUNES = re.compile(r"(?:(?:main|run|train|fsdp|megatron)_)*sft(?:_(?:trainer|train|main))?")
-"""Scripts and modules of supervised training, even if they share code with the RL part of their framework."""
+"""Scripts and modules of supervised training, even in a framework for RL."""
 _COMMAND = re.compile(r"\s-m\s+[\w.]+\s+(\w+)$")
-"""The subcommand of a module: ``python -m package.quickstart ppo``."""
+"""The subcommand of a module, such as ``ppo`` in ``python -m package.quickstart ppo``."""
 _PLAIN = re.compile(r"(?:train|main|run|launch|start|trainer|cli|runpy)(?:\.py)?")
-"""Programs whose name does not show what they train, so that the file name decides."""
+"""Programs whose name does not show the kind of training, so that the file name decides."""
 _EVALUATES = re.compile(
     r"(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?|main_(?:generate|generation|eval)"
 )
-"""Programs that only evaluate, even with a training configuration."""
+"""Programs that only evaluate, even if they receive a training configuration."""
 _OF_IMAGES = re.compile(r"(?i)stable-?diffusion|\bsd3|sdxl|\bflux[.\-_]?1|\bwan2")
-"""Image generation models, whose GRPO does not train a language model."""
+"""Names of image generation models; GRPO for such a model does not train a language model."""
 _DRAWS = re.compile(r"(?:\w+_)?(?:vq)?vae(?:_\w+)?|unet|guidance_scale|num_inference_steps|sampling_timesteps")
-"""Parts of keys that only such models have."""
+"""Parts of keys that only configurations of image generation models have."""
 _SMALL = re.compile(r"(?i)(?:mlp|cnn|resnet)(?:_\w+)?")
 """Names of policies that are not language models."""
 _TRAINS = re.compile(r"(?i)train|tune|main|run|launch|learn|start|cli")
-"""Words of a command that may mean training."""
+"""Words in a command that may indicate training."""
 _CONFIGURES = re.compile(r"(?i)(?:^|_)(?:exp|experiment|config|cfg|args|train|trainer|main|run)(?:_|$)")
 _OF_A_CRITIC = frozenset("critic_lr critic_learning_rate lr_critic value_lr".split())
 _MEASURES = re.compile(
     r"(?i)(?:run_)?(?:eval|evaluate|analy[sz]e|analysis|compare|measure|plot|infer|inference|benchmark)(?:_|-|$)"
 )
-"""Names of files that inspect a model; their groups are not those of its training."""
+"""Names of files that inspect a model. The group size in a file that inspects a model is not the group size of a
+training."""
 _OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
-"""Keys that only the training of a language model has."""
+"""Parts of keys that only the training of a language model has."""
 _OF_GAMES = frozenset(
     "n_envs num_envs total_timesteps env_id env_name gym_id n_steps clip_range n_epochs policy_kwargs".split()
 )
@@ -70,11 +71,11 @@ _PREFERENCE = re.compile(
 _METHOD = re.compile(
     r"(?i)(?:fine_?tun\w*|train\w*|algo\w*|rlhf)_?(?:method|type|name|stage)|algorithm|method|stage|rl|rlhf_type|loss"
 )
-"""Keys with which a document names its method, in any section."""
+"""Keys whose values name the method of a document, in any section."""
 
 
 class Facts:
-    """The facts of a launch that the clues use."""
+    """The facts about a launch that the clues use."""
 
     def __init__(self, launch: Launch, found: Configuration) -> None:
         self.launch, self.found = launch, found
@@ -86,21 +87,21 @@ class Facts:
 
     @cached_property
     def started(self) -> list[str]:
-        """Return the scripts and modules that are started."""
+        """Return the scripts and modules that the launch starts."""
         return [(word[1] or word[2]) for word in _STARTED.finditer(self.launch.program)]
 
     @cached_property
     def said(self) -> frozenset[str]:
-        """Return the settings that only reinforcement learning has, without those that may have another meaning
-        here."""
+        """Return the settings that only reinforcement learning has, without settings that may have another meaning in
+        this launch."""
         found = self.found
         said = ONLY_RL.intersection(found.settings)
         if self.script:
-            said = said.intersection(found.lines)  # imports in modules do not belong to the script itself
+            said = said.intersection(found.lines)  # without settings of imported modules
         if self.only_beta and not GROUPED.search(self.launch.program) and "temperature" not in found.settings:
             said = said - {"kl_coef"}  # preference training also has a beta
         if said == {"rollout_prompts"} and found.keys.get("rollout_prompts") == "batch_size":
-            said = frozenset()  # settings that any training has
+            said = frozenset()  # any training has a batch size
         return said
 
     @cached_property
@@ -116,7 +117,8 @@ class Facts:
 
     @property
     def only_grouped(self) -> bool:
-        """Return whether a group is the only evidence for reinforcement learning, since it may count other answers."""
+        """Return whether a group size is the only evidence for reinforcement learning, because it may count other
+        answers."""
         return self.said == {"group_size"}
 
     def has_section(self, *names: str) -> bool:
@@ -127,13 +129,13 @@ class Facts:
     def plain_title(self) -> bool:
         """Return whether the file name may decide, because there is no other evidence for reinforcement learning."""
         alone = self.script and self.found.settings.get("group_size", 1) == 1
-        alone |= self.launch.program.startswith("TrainingArguments")  # of any trainer
+        alone |= self.launch.program.startswith("TrainingArguments")  # transformers' own class
         little = self.said <= {"group_size"} or (self.only_beta and not self.launch.program)
         return little and not OF_RL.search(self.launch.title) and (alone or not self.launch.program)
 
     @cached_property
     def method(self) -> RunType | None:
-        """Return the kind of training that a document names, unless it is reinforcement learning."""
+        """Return the kind of training that a document names; None if the kind is unknown or reinforcement learning."""
         if (self.found.number("group_size") or 0) > 1:
             return None
         if self.algorithm and method_of(self.algorithm) is None:
@@ -152,8 +154,8 @@ class Facts:
 
     @property
     def named_after_rl(self) -> bool:
-        """Return whether a command or file is named after reinforcement learning and no other kind of training, and has
-        settings of a language model."""
+        """Return whether a command or file is named after reinforcement learning, and not after another kind of
+        training, and has settings of a language model."""
         if self.script:
             return False
         told = [str(entry.value) for entry in self.launch.entries if entry.key == "program"]  # a W&B sweep
@@ -165,12 +167,12 @@ class Facts:
 
     @property
     def of_text(self) -> bool:
-        """Return whether keys are those of a language model."""
+        """Return whether any key is specific to language models."""
         return any(_OF_TEXT.search(entry.key) for entry in self.launch.entries)
 
     @property
     def answers(self) -> bool:
-        """Return whether a group may be a number of answers in another program or table."""
+        """Return whether the group size may be a number of answers in a program that does not train."""
         if self.found.keys.get("group_size", "").rsplit(".", 1)[-1].lower() == "k":
             return True
         program = self.launch.program
@@ -183,14 +185,15 @@ def _only_evaluates(entry: Entry) -> bool:
 
 
 def _measures_what_another_trains(facts: Facts) -> bool:
-    """Return whether a file is named after inspecting a model and its configuration comes from an imported module."""
+    """Return whether a file is named after the inspection of a model, and its configuration comes from an imported
+    module."""
     launch = facts.launch
     configures = launch.program and not facts.script
     return bool(configures) and not launch.line and _MEASURES.match(launch.title) is not None
 
 
 def _of_another_model(facts: Facts) -> bool:
-    """Return whether the model generates images or plays games, by names and keys that only such models have."""
+    """Return whether the model generates images or plays games, judged by names and keys that only such models have."""
     entries, settings = facts.launch.entries, facts.found.settings
     draws = any(_DRAWS.fullmatch(part) for e in entries for part in e.key.split("."))
     small = any(e.key.endswith("model_name") and _SMALL.fullmatch(str(e.value)) for e in entries)
@@ -203,7 +206,7 @@ def _games(facts: Facts) -> bool:
 
 
 def _starts_it(facts: Facts) -> bool:
-    """Return whether the framework's own program is started."""
+    """Return whether the launch starts a program of the framework."""
     pairs = facts.framework.can("learns_from_pairs")
     return facts.framework is not HAND_WRITTEN and not pairs and facts.framework.starts(facts.launch.program, 0)
 
@@ -213,7 +216,8 @@ def _critic_of_text(facts: Facts) -> bool:
 
 
 def _builds_rl(facts: Facts) -> bool:
-    """Return whether a script that is named after reinforcement learning contains training settings."""
+    """Return whether a script contains training settings, and is named after reinforcement learning or imports such
+    names."""
     of_title = facts.said and OF_RL.search(facts.launch.title) and _CONFIGURES.search(facts.launch.title)
     stated = bool(facts.training) or bool(facts.found.lines.get("group_size"))
     return facts.script and stated and bool(facts.launch.imports_rl or of_title)
@@ -223,7 +227,8 @@ Weighed = tuple[RunType, float, str, Callable[[Facts], object]]
 
 
 def _by_name(kind: RunType, names: re.Pattern[str]) -> Iterator[Weighed]:
-    """Return the evidence in names (method, file, program) for kinds other than reinforcement learning."""
+    """Yield the clues from names (of a method, file or program) for a kind of training other than reinforcement
+    learning."""
     of_program = "the name of the started program indicates it"
     yield kind, 7 * DECISIVE, "the document names the method", lambda f: f.method == kind
     yield kind, DECISIVE, "the file name indicates it", lambda f: f.plain_title and names.search(f.launch.title)
@@ -351,12 +356,12 @@ CLUES: tuple[Weighed, ...] = (
 
 
 def method_of(word: str) -> RunType | None:
-    """Return the kind of training of a method, also with its library as a prefix, as in ``trl_dpo``."""
+    """Return the kind of training of a method. The name may have the library as a prefix, as in ``trl_dpo``."""
     return METHODS.get(word) or METHODS.get(word.rpartition("_")[2])
 
 
 def kind_of(launch: Launch, found: Configuration) -> tuple[RunType, list[Clue]]:
-    """Return the kind with the highest score, or none, and the evidence for each kind."""
+    """Return the kind of training with the highest score, or ``none``, and the evidence for each kind."""
     facts = Facts(launch, found)
     clues: list[Clue] = []
     scores: dict[RunType, float] = {}

@@ -1,4 +1,5 @@
-"""Finds keys that a framework does not accept: keys that it never had, has removed, or will add in a later version."""
+"""Finds keys that a framework does not accept: keys that it never had, has removed, or added only in a later
+version."""
 
 from __future__ import annotations
 
@@ -17,19 +18,20 @@ if TYPE_CHECKING:
     from .configuration import Configuration
 
 _OWN = "GRPOConfig "
-"""Matches the class itself, without fields of a subclass."""
+"""Start of a launch that calls the class itself, not a subclass with additional fields."""
 SPELT = 50
-"""Maximum number of unknown keys for which similar spellings are searched."""
+"""Maximum number of unknown keys for which keys with a similar spelling are searched."""
 SHORTEST = 6
-"""Minimum length of a name that is searched for typing errors; shorter names are similar by chance."""
+"""Minimum length of a name that is checked for typing errors. Shorter names are similar by chance."""
 TOLD = 8
-"""Maximum number of keys in one finding."""
+"""Maximum number of keys that are listed in one finding."""
 _CALL = re.compile(r"\w*GRPO\w*Config ")
-"""Launches that call TRL's configuration class, which accepts only its own fields."""
+"""Start of a launch that calls TRL's configuration class, which accepts only its own fields."""
 
 
 def name_unknown(launch: Launch, found: Configuration) -> None:
-    """Add the keys that the framework does not accept in the pinned version, or else in any version."""
+    """Add the keys that the framework does not accept in the pinned version or, without a pinned version, in any
+    version."""
     framework = found.framework
     pin = launch.versions.get(framework.package)
     version = pin.version if pin else ""
@@ -60,7 +62,7 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
 
 
 def name_misspelt(launch: Launch, found: Configuration) -> None:
-    """Add the unused keys that look like a misspelling of a key of the framework.
+    """Add the unused keys that are probably misspelled keys of the framework.
 
     A document or a command may contain keys of other programs, so only keys that differ by a typing error count.
     """
@@ -85,14 +87,15 @@ def name_misspelt(launch: Launch, found: Configuration) -> None:
 
 
 def _is_known(name: str, known: set[str]) -> bool:
-    """Return whether any framework, or this one in any section, has a key with this name."""
+    """Return whether a name is a field of any framework, or the last part of a key in ``known``."""
     return name in known_fields() or any(key.rpartition(".")[2] == name for key in known)
 
 
 def _misspells(key: str, known: str, framework: Framework) -> bool:
-    """Return whether a key is a known key with a typing error in its last part, in the same section.
+    """Return whether a key is a misspelling of a known key in the same section, with one typing error in the last part.
 
-    A custom trainer may name its settings in the singular, so a missing last letter does not count as a typing error.
+    In a custom trainer, a missing last letter does not count as a typing error, because the name may be in the
+    singular.
     """
     section, _, name = key.rpartition(".")
     home, _, right = known.rpartition(".")
@@ -111,7 +114,7 @@ def _typing_errors(name: str) -> Iterator[str]:
 
 
 def _state(found: Configuration, setting: str, told: list[tuple[Entry, str]]) -> None:
-    """Set a setting to the listed keys with their hints."""
+    """Set the value of a setting to the listed keys with their hints."""
     if told:
         more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""
         found.settings[setting] = ", ".join(f"{e.key}{f' ({why})' if why else ''}" for e, why in told[:TOLD]) + more
@@ -120,8 +123,8 @@ def _state(found: Configuration, setting: str, told: list[tuple[Entry, str]]) ->
 
 
 def _renames(found: Configuration) -> bool:
-    """Return whether a document has its own name for a field, which means that a program reads it before the
-    trainer."""
+    """Return whether a document uses a different name for a field, which means that another program reads the document
+    before the trainer."""
     fields = found.framework.fields
     said = ((found.framework.settings.get(name, ()), key) for name, key in found.keys.items() if "." not in key)
     return any(key not in fields and not fields.isdisjoint(keys) for keys, key in said)
@@ -130,15 +133,15 @@ def _renames(found: Configuration) -> bool:
 def _refuses(launch: Launch, framework: Framework) -> bool:
     """Return whether a command starts the framework's own program, which rejects unknown keys.
 
-    False if it passes its own Hydra document, which may contain any key.
+    Return False if the command passes its own Hydra document, which may contain any key.
     """
     own = any(entry.key in ("config_name", "config_path") for entry in launch.entries)
     return bool(framework.removed) and not framework.fields and launch.program != "" and not own
 
 
 def _refused(key: str, framework: Framework, version: str) -> str | None:
-    """Return why the pinned version, or else the current one, rejects a key, or None if it accepts the key or nothing
-    is known."""
+    """Return why the pinned version or, without a pinned version, the current version rejects a key. Return None if the
+    key is accepted, or if this is unknown."""
     since = framework.added_in(key)
     if since and before(version, since):
         return f"unknown before {framework.name} {since}"

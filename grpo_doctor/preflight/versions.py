@@ -1,5 +1,5 @@
-"""Finds the library versions that a configuration pins, in the file (``pip install``, a PEP 723 header) or next to
-it."""
+"""Finds the library versions that a configuration pins, in the file itself (``pip install``, a PEP 723 header) or in a
+file next to it."""
 
 from __future__ import annotations
 
@@ -14,30 +14,31 @@ FILES = (
     *(r"requirements\.txt", r"(?:uv|poetry|pdm)\.lock|pylock\.toml", r"pyproject\.toml"),
     *(r"environment\.ya?ml", r"setup\.(?:py|cfg)", r"(?:requirements|constraints)[\w.\-]*\.txt", r"Dockerfile"),
 )
-"""Names of the files that pin versions next to a configuration; for each library, the first file that pins it
+"""Names of files next to a configuration that may pin versions. For each library, the first file that pins its version
 counts."""
 LARGEST = 1 << 23
-"""Maximum size of such a file in bytes: lock files list every wheel."""
+"""Maximum size in bytes of a file that pins versions. The limit is large because lock files list every wheel."""
 LONGEST = 2_000
 """Maximum length of a line in characters, because notebooks contain pictures in one line."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.*])"
 _PIN = rf"(?<![\w\-.])NAME(?:\[[\w,\- ]{{0,60}}\])?(?:\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?|(?:\.git)?@)v?{_NUMBER}"
 """A pin in a requirement (``==``), or a tag in the address of a repository (``.git@v``)."""
 _TAG = r"(?:FROM|image:)\s.{0,200}(?<![A-Za-z])NAME(?:(?:-\w{1,20})?:v?)?(\d{1,4}(?:\.\d{1,4}){2})(?![\w.])"
-"""A complete version in the tag of an image; two numbers name the release line that an image is built for."""
+"""A complete version in the tag of an image. A version of two numbers is not used, because it names only a release
+line."""
 _LOCKED = re.compile(r'(?m)^\[\[packages?\]\]\r?\nname = "([\w.\-]{1,100})"\r?\nversion = "([\w.+]{1,40})"')
 
 
 class Pin(NamedTuple):
-    """A version, and whether another file than the configuration pins it."""
+    """A version, and whether a file other than the configuration pins it."""
 
     version: str
     beside: bool
 
 
 def pinned(libraries: Iterable[str], text: str, path: Path) -> dict[str, Pin]:
-    """Return the version of each library that a text, or else a file next to it, pins; libraries with several versions
-    are omitted."""
+    """Return the version of each library that a text pins. A file next to the text is searched for the other libraries.
+    Libraries with several versions are omitted."""
     left = set(libraries)
     found: dict[str, Pin] = {}
     for versions, lies_beside in _sources(left, text, path):

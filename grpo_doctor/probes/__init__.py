@@ -75,8 +75,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load on first use the modules that need torch, because reading a log does not need torch; checks depend only on
-    the entry points."""
+    """Load modules that need torch on first use, because reading a log does not need torch; checks depend only on the
+    entry points."""
     from importlib import import_module
     from importlib.util import find_spec
 

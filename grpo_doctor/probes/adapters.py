@@ -57,9 +57,9 @@ def transformers_adapter(
 ) -> Adapter:
     """Return an adapter for a causal language model from transformers: its template, generation and log-probabilities.
 
-    It tests whether the model and tokenizer are suitable for RL (special tokens, padding, generation mode,
-    temperature). It does not cover the trainer's code: extraction, mask, advantages and loss need your own adapter
-    file.
+    The adapter tests whether the model and tokenizer are suitable for RL (special tokens, padding, generation mode,
+    temperature). The adapter does not cover the trainer's code: extraction, mask, advantages and loss need your own
+    adapter file.
     """
     temperature = float(generation.get("temperature", 1.0))
     generation = {"do_sample": True, "max_new_tokens": 32, "top_k": 0, **generation}
@@ -133,13 +133,13 @@ def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
 
 
 def _graded(engine: Engine) -> list[tuple[Prompt, str, str, str]] | None:
-    """Return graded responses of the embedded task; none are known for a user's task."""
+    """Return graded responses of the embedded task, or nothing for a user's task."""
     graded = getattr(engine.task, "graded", None)
     return None if graded is None else [(example.dialogue, *rest) for example, *rest in graded()]
 
 
 def _reward_of(engine: Engine) -> Callable[..., list[float]]:
-    """Return the engine's reward in the form that probes call: it takes prompts instead of examples."""
+    """Return the engine's reward in the form that probes call, with prompts instead of examples."""
     examples = {str(example.dialogue): example for example in engine.task.examples}
 
     def reward(prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any]) -> list[float]:
@@ -159,7 +159,8 @@ def trl_adapter(trainer: Any, *, prompts: Sequence[Prompt] | None = None) -> Ada
 
 
 def trl_adapter_from(config: Path, model: str, *, device: str = "cpu") -> Adapter:
-    """Return the same adapter, built from a JSON or YAML file of GRPOConfig arguments and a model path or hub id."""
+    """Return the adapter of `trl_adapter`, built from a JSON or YAML file of GRPOConfig arguments and a model path or
+    hub id."""
     import json
 
     trl: Any = import_module("trl")
@@ -209,8 +210,8 @@ _TRL_STATE = ("_step", "_buffered_inputs", "_metrics", "_logs", "num_generations
 
 
 class _Trl:
-    """A GRPOTrainer's functions as entry points. Its own `_generate` and `_generate_and_score_completions` do the
-    work."""
+    """A GRPOTrainer's functions as entry points. The trainer's own `_generate` and `_generate_and_score_completions` do
+    the work."""
 
     def __init__(self, trainer: Any, prompts: Sequence[Prompt] | None) -> None:
         self.trainer, self.prompts = trainer, prompts

@@ -1,8 +1,8 @@
 """Learnability canary: checks that a trainer's whole loop raises the probability of a token that a scripted reward
 favours.
 
-Two arms start from the same weights. One is rewarded for the planted token; in the other, the same rewards are shuffled
-among the samples. A trainer that learns separates the two arms.
+Two arms start from the same weights. One arm is rewarded for the planted token; in the other, the same rewards are
+shuffled among the samples. A trainer that learns separates the two arms.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ STEPS = 24
 GROUPS, SIZE = 4, 8
 """Number of groups per batch, and number of samples per group."""
 ENOUGH = 4.0
-"""Standard errors by which the rewarded arm must lead."""
+"""Number of standard errors by which the rewarded arm must lead."""
 FASTEST, FAST = 3e-3, 1e-4
-"""Learning rates that have an effect within so few updates, for a small model and for other models; a higher rate set
-by the trainer is kept."""
+"""Learning rates that have an effect within `STEPS` updates, for a small model and for other models. A higher learning
+rate of the trainer is kept."""
 FEW, MORE = 0.2, 10
-"""Share of trained parameters below which they are treated as an adapter's, and the factor for the adapter's learning
-rate."""
+"""Share of trained parameters below which the trained parameters count as an adapter, and the factor for an adapter's
+learning rate."""
 
 
 class Canary(NamedTuple):

@@ -1,4 +1,5 @@
-"""Derives fine-grained entry points from composite ones and vice versa, so that each probe is written only once."""
+"""Derives fine-grained entry points from composite entry points and vice versa, so that each probe is written only
+once."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from .updates import given_by_updates, maximises, turned, updates
 
 
 def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
-    """Return the adapter's entry points, plus those that can be derived from them.
+    """Return the adapter's entry points, plus the entry points that can be derived from them.
 
     If the optimizer maximises, the loss and its gradient change sign, as probes expect.
     """
@@ -47,10 +48,11 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
 
 
 def without_dead_batches(seam: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a loss or an update that cannot whiten a batch of equal advantages (standard deviation 0), so that it skips
-    that batch.
+    """Wrap a loss or an update that cannot whiten a batch of equal advantages (standard deviation 0), to skip that
+    batch.
 
-    A trainer that samples until the rewards of a group differ never sees such a batch and needs no epsilon.
+    A trainer that samples until the rewards of a group differ never gets a batch of equal advantages, and needs no
+    epsilon.
     """
 
     @functools.wraps(seam)

@@ -71,8 +71,8 @@ def flat_ids(value: Any) -> Ids:
 def rendered(
     render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None, *, padded: bool = False
 ) -> list[tuple[Prompt, Ids]]:
-    """Return prompts with their ids, shortest first. Raise `Unjudged` if the batch must be ``padded`` and all have the
-    same length."""
+    """Return prompts with their ids, shortest first. Raise `Unjudged` if the batch must be ``padded`` and all prompts
+    have the same length."""
     pairs = [(prompt, flat_ids(render(prompt))) for prompt in (list(prompts or PROMPTS)[:8])]
     pairs.sort(key=lambda pair: len(pair[1]))
     if padded and len(pairs[0][1]) == len(pairs[-1][1]):
@@ -87,7 +87,7 @@ def answered(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int] = (5, 3, 6, 4),
 ) -> tuple[list[Prompt], list[Ids], list[Ids]]:
-    """Return prompts, shortest first, their ids, and `complete` responses of these lengths."""
+    """Return the prompts (shortest first), their ids, and `complete` responses of these lengths."""
     pairs = rendered(render, prompts)
     own = [ids for _, ids in pairs]
     responses = complete(plain_ids(tokenizer, model, own), lengths[: len(own)], special_ids(tokenizer).eos)
@@ -96,7 +96,7 @@ def answered(
 
 def around_the_turn(tokenizer: Any) -> tuple[Ids, Ids]:
     """Return the text that a chat template adds after the user's message: the end of the turn and the generation
-    header. Both are empty without a template."""
+    header. Both texts are empty without a template."""
     if not getattr(tokenizer, "chat_template", None):
         return [], []
 
@@ -124,8 +124,8 @@ def pad_right(rows: Sequence[Ids], pad: int, device: torch.device | None = None)
 
 
 def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), count: int = 48) -> Ids:
-    """Return ordinary ids that do not occur in the rows to avoid and that, if text is decoded, survive decoding and
-    encoding."""
+    """Return ordinary ids that do not occur in the rows to avoid. If text is decoded, decoding and encoding do not
+    change the ids."""
     size = len(tokenizer) if tokenizer is not None else 0
     size = min(size or 10**9, getattr(getattr(model, "config", None), "vocab_size", None) or 10**9)
     if size == 10**9:
@@ -136,8 +136,8 @@ def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), coun
 
 @functools.lru_cache(maxsize=64)
 def _plain_ids(tokenizer: Any, size: int, taken: frozenset[int], count: int) -> Ids:
-    """Return such ids for a vocabulary of this size, excluding the used ids; cached, because dozens of probes need the
-    same ids."""
+    """Return the ids of `plain_ids` for a vocabulary of this size, excluding the used ids; cached, because dozens of
+    probes need them."""
     order = [i for i in range(size) if i not in taken]
     random.Random(0).shuffle(order)
     found: Ids = []
@@ -163,8 +163,8 @@ def canaries(words: Ids, lengths: Sequence[int]) -> list[Ids]:
 
 
 def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
-    """Return canary responses that end with EOS. If there is no EOS, all are as long as the longest, because generation
-    ends at its limit."""
+    """Return canary responses that end with EOS. If there is no EOS, all responses are as long as the longest one,
+    because generation ends at its limit."""
     if eos is None:
         return canaries(words, [max(lengths)] * len(lengths))
     return [[*row[:-1], eos] for row in canaries(words, lengths)]
@@ -173,8 +173,8 @@ def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
 def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:
     """Return response lengths, each with whether the response ends with EOS, as generation returns them.
 
-    A response without EOS was truncated at the limit, so it is as long as the longest one. The cases are: all ended,
-    the longest truncated, all truncated.
+    A response without EOS was truncated at the limit, so it is as long as the longest one. The three cases are: all
+    responses ended, the longest is truncated, and all are truncated.
     """
     longest = max([*lengths, limit or 0])
     cut = [(longest, False)] * len(lengths)
@@ -185,12 +185,12 @@ def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -
 
 
 ORDERS = ((1, (1, 2, 6, 3), 3), (-1, (2, 1, 5, 4), 2))
-"""Batches that several probes share, so that their forward passes are computed once: the order of the prompts, the
-response lengths, and how many of the `endings` are tried."""
+"""Batches that several probes share, so that each forward pass is computed once. Each entry is the order of the
+prompts, the response lengths, and how many of the `endings` are tried."""
 
 
 def said(words: Ids, lengths: Sequence[tuple[int, bool]], eos: int | None) -> list[Ids]:
-    """Return canary responses of these lengths: those that end with EOS, and the truncated ones."""
+    """Return canary responses of these lengths: the responses that end with EOS, and the truncated responses."""
     rows = canaries(words, [n for n, _ in lengths])
     return [[*row[:-1], eos] if ends and eos is not None else row for row, (_, ends) in zip(rows, lengths, strict=True)]
 
@@ -256,14 +256,14 @@ def row_ids(batch: Batch, row: int) -> Ids:
 
 
 def padding_of(batch: Batch) -> int | None:
-    """Return the padding id of a batch; None if it has no padding."""
+    """Return the padding id of a batch, or None if the batch has no padding."""
     padded = batch.input_ids[batch.attention_mask == 0]
     return int(padded[0]) if len(padded) else None
 
 
 def response_positions(batch: Batch, row: int, response: Ids, prompt: Ids | None = None) -> list[int] | None:
-    """Return the positions of the response in a row: its last tokens, or the tokens after its prompt if its end is not
-    attended to."""
+    """Return the positions of the response in a row: the last tokens, or the tokens after the prompt if the row ends
+    with padding."""
     positions, size = real_positions(batch, row), len(response)
     if row_ids(batch, row)[-size:] == list(response):
         return positions[-size:]

@@ -1,5 +1,5 @@
-"""Finds functions that look like entry points in a trainer's script and in the trainer's own files that it imports, and
-writes an adapter for them. The code is parsed with `ast`, never executed."""
+"""Finds functions that look like entry points in a trainer's script and in the trainer's own imported files, and writes
+an adapter. The code is parsed with `ast`, never executed."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Found(NamedTuple):
 
     seam: str
     name: str
-    """Its name, including the class of a method or the enclosing function."""
+    """Name of the function, including the class of a method or the enclosing function."""
     line: int
     parameters: list[str]
     required: list[str]
     """The parameters without a default."""
     returns: dict[Any, str]
-    """The returned names by index or key if a tuple or a mapping is returned."""
+    """The returned names by index or key, if the function returns a tuple or a mapping."""
     node: Function
     file: Path
     inside: bool = False
@@ -40,7 +40,7 @@ class Found(NamedTuple):
 
 
 def discover(script: Script) -> list[Found]:
-    """Return the functions of a trainer that look like entry points, those of the script first."""
+    """Return the functions of a trainer that look like entry points, beginning with those of the script."""
     named = ((file, *one) for file, tree in script.trees.items() for one in _functions(tree))
     found = [f for file, name, node, inside in named if (f := _seam(name, node, file, inside)) is not None]
     if not any(f.seam == "reference_logprobs" for f in found):
@@ -127,8 +127,8 @@ def _returned(node: Function) -> dict[Any, str]:
 def _by_its_calls(seam: str, node: Function, parameters: list[str]) -> str | None:
     """Classify an update by its calls: an optimizer step, only a backward pass, or neither (a loss).
 
-    None if it calls neither and does not return a loss, such as a controller update or a weight sync of the sampler. An
-    objective that takes the model is a loss.
+    Return None if the function calls neither and does not return a loss, such as a controller update or a weight sync
+    of the sampler. An objective that takes the model is a loss.
     """
     if seam == "objective":
         return "loss" if any(resource(p) == "model" for p in parameters) else seam
@@ -204,8 +204,8 @@ class Held:
         return ast.unparse(_Replaced(renamed).visit(copy.deepcopy(value)))
 
     def arguments(self, found: Found, without: tuple[str, ...] = ()) -> dict[str, ast.expr]:
-        """Return the arguments with which the trainer calls a function, either in the script or in another of its
-        functions; that function's own arguments are resolved too."""
+        """Return the arguments with which the trainer calls a function, in the script or in another function of the
+        trainer. The arguments of that other function are resolved too."""
         call = next(
             (c for s in self.script.line for c in _calls(s.node, found) if not isinstance(s.node, Function)), None
         )
@@ -260,8 +260,8 @@ _MISSING = {
 
 
 def adapter_for(script: Script, found: list[Found]) -> str:
-    """Write an adapter file for these functions. It contains only what was found; missing parts are written as
-    comments.
+    """Write an adapter file for these functions. The file contains only the parts that were found; missing parts are
+    written as comments.
 
     If the functions that sample and train cannot be called one by one, the training loop as a whole replaces them.
     """
@@ -440,8 +440,8 @@ def _takes_all(found: Found, known: dict[str, str]) -> bool:
 
 
 def _argument(found: Found, parameter: str, known: dict[str, str], has: Held, whole: bool) -> str | None:
-    """Return what an adapter passes for a parameter: a probe's value or an object of the script; None if there is
-    neither. An object of one of the trainer's own classes is neither."""
+    """Return the argument that an adapter passes for a parameter: a probe's value or an object of the script, or None.
+    Objects of the trainer's own classes do not count as objects of the script."""
     given = (*found.node.args.posonlyargs, *found.node.args.args, *found.node.args.kwonlyargs)
     kind = next((a.annotation for a in given if a.arg == parameter), None)
     classes = {n.name for tree in has.script.trees.values() for n in tree.body if isinstance(n, ast.ClassDef)}
@@ -460,12 +460,12 @@ def _argument(found: Found, parameter: str, known: dict[str, str], has: Held, wh
 
 
 def is_prompt(name: str) -> bool:
-    """Return whether a column of training data is called like a prompt."""
+    """Return whether a column of training data is named like a prompt."""
     return _value(name, _NAMES["given"]["judged"]) == "p"
 
 
 def is_advantage(name: str) -> bool:
-    """Return whether a variable is called like advantages."""
+    """Return whether a variable is named like advantages."""
     return re.fullmatch(_NAMES["advantages"], name.lower()) is not None
 
 
@@ -474,7 +474,8 @@ def _value(parameter: str, known: dict[str, str]) -> str | None:
 
 
 def _once(found: Found, called: str, arguments: dict[str, str], has: Held) -> list[str]:
-    """Return statements that make a rollout produce one response per prompt, and set its arguments accordingly."""
+    """Return statements that make a rollout produce one response per prompt, and set the arguments of the rollout
+    accordingly."""
     calls = [n for n in ast.walk(found.node) if isinstance(n, ast.Call)]
     times = [k.value for c in calls for k in c.keywords if k.arg == "num_return_sequences"]
     times += [a for c in calls if getattr(c.func, "attr", "") in ("repeat", "repeat_interleave") for a in c.args]
@@ -493,8 +494,8 @@ def _once(found: Found, called: str, arguments: dict[str, str], has: Held) -> li
 
 
 def _of_one_group(found: Found) -> bool:
-    """Return whether an advantage function takes the rewards of one group: it averages over all rewards, takes no group
-    size and forms no groups."""
+    """Return whether an advantage function takes the rewards of one group. A function for one group averages over all
+    rewards, takes no group size and forms no groups."""
     grouped = any(_value(p, _NAMES["given"]["advantages"]) == "rewards.shape[1]" for p in found.parameters)
     made = (n for n in ast.walk(found.node) if isinstance(n, ast.Call))
     calls = [(getattr(n.func, "attr", ""), n) for n in made]

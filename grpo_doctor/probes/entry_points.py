@@ -1,14 +1,14 @@
 """Defines the entry points of a GRPO trainer: common names for the project's engine, its faults, the probes and users'
 adapters.
 
-An entry point is one function of the trainer. Fine-grained entry points are its individual parts. A trainer that
-renders, samples and extracts in one function, or computes mask, log-probabilities and loss in another, has the
-composite entry points `rollout` and `loss` instead. An adapter provides as many of them as possible; probes whose entry
-points are missing are skipped.
+An entry point is one function of the trainer. Fine-grained entry points are individual parts of the trainer. A trainer
+that renders, samples and extracts in one function has the composite entry point `rollout` instead. A trainer that
+computes mask, log-probabilities and loss in one function has `loss`. An adapter provides as many entry points as
+possible; probes whose entry points are missing are skipped.
 
-Dimensions: N samples, G groups of K, P the width of the padded prompts, R the width of the responses, T of both
-together, V the vocabulary. A *prompt* is an item of the trainer's own data (a string, or a list of chat messages); ids
-are lists of int without padding, unless described as a tensor. Tensors are torch tensors on the model's device.
+Dimensions: N samples, G groups of K, P width of the padded prompts, R width of the responses, T width of
+both, V vocabulary. A *prompt* is an item of the trainer's own data (a string, or a list of chat messages). Ids are
+lists of int without padding, unless described as a tensor. Tensors are torch tensors on the model's device.
 """
 
 from __future__ import annotations
@@ -30,20 +30,21 @@ Prompt: TypeAlias = "str | list[dict[str, str]]"
 
 
 class Batch(NamedTuple):
-    """The batch on which the loss is computed; a plain tuple of three also works, or a mapping with these names."""
+    """The batch on which the loss is computed. A tuple of the three fields, or a mapping with their names, works
+    too."""
 
     input_ids: Tensor
     """(N, T) int64: prompt and response, padded on either side."""
     attention_mask: Tensor
     """(N, T) 1 on real tokens, 0 on padding."""
     mask: Tensor
-    """1 for trained response tokens, as bool, int or float. (N, T) marks the tokens themselves, (N, T-1) marks the
-    positions that predict them (one to the left), and (N, R) marks the last R tokens."""
+    """1 for trained response tokens, as bool, int or float. A mask (N, T) marks the tokens themselves, (N, T-1) the
+    positions that predict them (one to the left), and (N, R) the last R tokens."""
 
 
 class Seams(Protocol):
-    """All entry points, as plain functions. They are written as methods only for documentation: adapters contain
-    functions."""
+    """All entry points, as plain functions. The entry points are written as methods only for documentation: adapters
+    contain functions."""
 
     # fine ------------------------------------------------------------------------------------------------------
 
@@ -57,23 +58,23 @@ class Seams(Protocol):
         """Return a batch of supervised examples: input_ids (N, T) and labels (N, T), with -100 for untrained tokens."""
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor | tuple[Tensor, Tensor]:
-        """Generate as in training, with its settings and processors, in the model's current mode.
+        """Generate as in training, with the trainer's settings and processors, in the model's current mode.
 
-        Takes prompts (N, P) and their attention mask (N, P); returns tokens (N, P + R), including the prompt, and, if
+        Takes prompts (N, P) and their attention mask (N, P). Returns tokens (N, P + R), including the prompt, and, if
         available, the log-probabilities (N, R) of the sampled tokens (after processors).
         """
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor, /) -> Sequence[Ids] | Tensor:
         """Return the responses from the output of `sample` (N, P + R) and its inputs (N, P), (N, P).
 
-        The result holds the ids of each response without padding, including EOS; alternatively, it is (N, R) and
-        padded.
+        The result contains the ids of each response without padding, including EOS. A padded result (N, R) is accepted
+        too.
         """
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids], /) -> Batch:
         """Pad prompts and responses to the batch of the loss, with the mask of trained tokens.
 
-        The last id of a complete response is EOS; a truncated response has none.
+        The last id of a complete response is EOS; a truncated response has no EOS.
         """
 
     def logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
@@ -84,7 +85,7 @@ class Seams(Protocol):
         """
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
-        """Return the same log-probabilities under the reference policy."""
+        """Return the log-probabilities of `logprobs` under the reference policy."""
 
     def old_logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
         """Return the log-probabilities at rollout time, for the denominator of the ratio."""
@@ -115,20 +116,21 @@ class Seams(Protocol):
         """Make the next rollout use the new weights, as the trainer does after an update."""
 
     def env_mask(self, prompts: Sequence[Prompt], /) -> Sequence[tuple[Ids, Sequence[int]]]:
-        """Run a multi-turn rollout. Return, for each prompt, the ids after it and a mask: 1 for ids that the policy
-        generated, 0 for those of a tool, the environment or the template.
+        """Run a multi-turn rollout. Return, for each prompt, the ids after the prompt and a mask. The mask is 1 for ids
+        that the policy generated, and 0 for ids of a tool, the environment or the template.
 
-        Probes call it with a scripted model, like `rollout`.
+        Probes call the function with a scripted model, like `rollout`.
         """
 
     def tool_mask(self, prompts: Sequence[Prompt], /) -> Sequence[tuple[Ids, Sequence[int]]]:
-        """The same as `env_mask`, under another common name."""
+        """Return the result of `env_mask`, under another common name."""
 
     def reward(self, prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any], /) -> Any:
-        """Return the rewards (N,) of response texts to prompts with these gold answers, with None for omitted ones.
+        """Return the rewards (N,) of response texts to prompts with these gold answers, with None for omitted
+        responses.
 
-        It is called with the prompts and answers of `graded`. A function in TRL's form, ``reward(prompts, completions,
-        <gold>, **kwargs)``, can be used unchanged.
+        Probes call the function with the prompts and answers of `graded`. A function in TRL's form, ``reward(prompts,
+        completions, <gold>, **kwargs)``, can be used unchanged.
         """
 
     # composite -------------------------------------------------------------------------------------------------
@@ -136,7 +138,7 @@ class Seams(Protocol):
     def rollout(self, prompts: Sequence[Prompt], /) -> Sequence[Ids] | Sequence[str] | Tensor:
         """Render, sample and extract: one response per prompt, as the reward function receives it, ids or text.
 
-        Probes call it with a scripted model: ``model.generate`` then returns tokens that the probe selects.
+        Probes call the function with a scripted model, whose ``model.generate`` returns tokens that the probe selects.
         """
 
     def loss(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /) -> Tensor:
@@ -147,8 +149,8 @@ class Seams(Protocol):
     ) -> Any:
         """Leave the optimizer's gradient in ``p.grad``, including accumulation and gradient surgery.
 
-        It adds to ``p.grad`` without clipping or an optimizer step. ``micro_batches`` is the number of equal parts that
-        the samples are split into, if the trainer accumulates.
+        The gradient is added to ``p.grad`` without clipping or an optimizer step. ``micro_batches`` is the number of
+        equal parts that the samples are split into, if the trainer accumulates.
         """
 
     def step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /) -> Any:
@@ -166,7 +168,7 @@ SEAMS = tuple(name for name in vars(Seams) if not name.startswith("_"))
 
 
 class Unjudged(Exception):  # noqa: N818  (not an error: a probe's way to say why it cannot tell)
-    """Raised by a probe that cannot judge; the message names what is missing."""
+    """Raised by a probe that cannot judge; the message names the missing part."""
 
 
 class NotApplicable(Unjudged):
@@ -195,9 +197,9 @@ class Adapter:
 
     Everything is optional. ``model`` is the module that the entry points call, so that a probe can record or script its
     ``forward`` and ``generate``. ``processors`` are logits processors by name. ``settings`` have the names of the
-    record (temperature, entropy_coef, kl_coef, …). ``supervised`` are pairs of prompt and answer. ``graded`` are for
-    the reward: a prompt, its gold answer, a correct response and a wrong one, as the policy writes them. ``turns`` are
-    answers of the policy, in order, to which the environment replies (a tool call, then a final answer).
+    record (temperature, entropy_coef, kl_coef, …). ``supervised`` are pairs of prompt and answer. ``graded`` are inputs
+    of the reward: a prompt, its gold answer, a correct response and a wrong response, as the policy writes them.
+    ``turns`` are answers of the policy, in order, to which the environment replies (a tool call, then a final answer).
     """
 
     name: str = "adapter"
@@ -240,17 +242,19 @@ _NEEDED = {
     **dict.fromkeys(("processors", "settings"), "items"),
     **dict.fromkeys(("prompts", "supervised", "graded", "turns"), "__getitem__"),
 }
-"""Attributes that an adapter's objects must have, because scripts use these names for other things, too."""
+"""Attributes that an adapter's objects must have, because scripts also use the names of objects for unrelated
+variables."""
 RESOURCES = tuple(name for name in Adapter.__dataclass_fields__ if name not in ("name", "seams"))
 """Names of the objects that an adapter may contain in addition to its entry points."""
 
 
 def load_adapter(path: Path) -> Adapter:
-    """Execute a user's adapter file and return its ``adapter`` (an `Adapter`, or a function that returns one). If there
-    is none, build an adapter from every top-level function named like an entry point and every object named like a
+    """Execute a user's adapter file and return its ``adapter`` (an `Adapter`, or a function that returns one). Without
+    an ``adapter``, build one from every top-level function named like an entry point and every object named like a
     field of `Adapter`.
 
-    Raises `AdapterError` if the file does not exist or defines none of these; exceptions raised by the file propagate.
+    Raises `AdapterError` if the file does not exist or defines no such function or object; exceptions raised by the
+    file propagate.
     """
     if not path.is_file():
         raise AdapterError(f"{path}: no such file; `grpo-doctor probe --init {path}` writes one to fill in")
@@ -259,7 +263,7 @@ def load_adapter(path: Path) -> Adapter:
         raise AdapterError(f"{path}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.resolve().parent))  # it imports from its own folder, as `python adapter.py` would
+    sys.path.insert(0, str(path.resolve().parent))  # its own folder comes first, as with `python adapter.py`
     spec.loader.exec_module(module)
     made = getattr(module, "adapter", None)
     made = made() if callable(made) and not isinstance(made, Adapter) else made
@@ -269,8 +273,7 @@ def load_adapter(path: Path) -> Adapter:
         return made
     found = {name: value for name, value in vars(module).items() if name in RESOURCES and value is not None}
     called = {name: value for name, value in vars(module).items() if name in SEAMS and callable(value)}
-    # a trainer's loss may be a module that the adapter's functions call: its arguments differ from those of an entry
-    # point
+    # a loss that is a module has other arguments than an entry point: the adapter's functions call it
     seams = {name: value for name, value in called.items() if not hasattr(value, "named_parameters")}
     if not seams and "model" not in found and "tokenizer" not in found:
         raise AdapterError(f"{path}: defines no entry point, model or tokenizer; entry points are {', '.join(SEAMS)}")

@@ -34,10 +34,11 @@ def finite(
     """Return whether a loss and its gradient are finite if some log-probabilities are lowered by a number of nats.
 
     Args:
-        models: the policy first, then the reference, or None if there is none.
+        models: the policy, then the reference or None.
         by: nats to subtract at the first token of each response or, with ``padding``, at every padding token.
-        policy: lower them in the forward passes with a gradient.
-        beside: lower them in the passes without a gradient, which score the old policy and the reference.
+        policy: lower the log-probabilities in the forward passes with a gradient.
+        beside: lower the log-probabilities in the passes without a gradient, which score the old policy and the
+            reference.
     """
     with without_dropout(models[0]), ending_at_logits(), _lowered(models, responses, by, policy, beside, padding):
         fixed_chance()
@@ -77,8 +78,8 @@ def _first_tokens(samples: Sequence[Sample]) -> list[tuple[int, int, int]]:
 
 
 def _padding(forward: Forward, samples: Sequence[Sample]) -> list[tuple[int, int, int]]:
-    """Yield the same for padding tokens: those not attended to or, without a mask, everything after the last sample of
-    a row."""
+    """Yield the row, logit position and token of padding. Padding is not attended to or, without a mask, follows the
+    last sample of a row."""
     kept = forward.input_ids.shape[1] - forward.logits.shape[1]
     out = []
     for row in sorted({s.row for s in samples}):

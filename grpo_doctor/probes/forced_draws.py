@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Undrawn(Exception):  # noqa: N818  (not an error: the script has to be given in another way)
-    """Raised if a loop drew its tokens by means that cannot be forced."""
+    """Raised if a loop drew its tokens by other means, which cannot be forced."""
 
 
 _ONE_HOT: list[bool] = []
@@ -71,7 +71,7 @@ class ForcedDraws:
         self.fresh = self.fresh or not again
 
     def _rows(self, table: Tensor) -> list[int] | None:
-        """Return the rows of the logits that a table of weights belongs to; None if there are none."""
+        """Return the rows of the logits that a table of weights belongs to, or None if it belongs to no rows."""
         if self.logits is None or table.ndim not in (1, 2) or table.shape[-1] < 2:
             return None
         count, size = (1 if table.ndim == 1 else len(table)), len(self.tokens)
@@ -106,7 +106,7 @@ class ForcedDraws:
         return place
 
     def of_argmax(self, table: Tensor) -> Tensor | None:
-        """Return (N,) or () the wanted tokens instead of the largest ones, or None for an unrelated table."""
+        """Return (N,) or () the wanted tokens instead of the largest weights, or None for an unrelated table."""
         if self.logits is None or not table.is_floating_point() or table.shape[-1] != self.logits.shape[-1]:
             return None
         rows = self._rows(table)
@@ -119,7 +119,8 @@ class ForcedDraws:
 
 @contextmanager
 def at_draws(**wraps: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]) -> Iterator[None]:
-    """Wrap these functions of torch and of its tensors inside the block; torch's distributions also use them."""
+    """Wrap these drawing functions of torch and of its tensors inside the block; torch's distributions use the same
+    functions."""
     with ExitStack() as stack:
         for place in (torch, torch.Tensor):
             for name, wrap in wraps.items():
@@ -128,7 +129,7 @@ def at_draws(**wraps: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]) 
 
 
 def forced(draws: ForcedDraws) -> AbstractContextManager[None]:
-    """Force draws inside the block to those of ``draws``; other draws are unchanged."""
+    """Force the tokens of ``draws`` inside the block; other draws are unchanged."""
     return at_draws(
         multinomial=functools.partial(_multinomial, draws=draws), argmax=functools.partial(_argmax, draws=draws)
     )

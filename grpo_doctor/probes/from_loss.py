@@ -1,6 +1,6 @@
 """Derives entry points from a trainer's `loss`, by recording the model while the loss runs.
 
-The ids of its forward pass are the batch, the positions with a nonzero gradient on the logits are the mask, and the
+The ids of the forward pass are the batch. The positions with a nonzero gradient on the logits are the mask, and the
 logits give the log-probabilities.
 """
 
@@ -24,7 +24,7 @@ from .sample_layout import Sample, located
 
 
 class Lost:
-    """The adapter's `loss`, and the fine entry points derived from it."""
+    """The adapter's `loss`, and the fine-grained entry points derived from it."""
 
     def __init__(self, adapter: Adapter, render: Remembering, loss: Callable[..., Tensor]) -> None:
         self.adapter, self.render, self.loss = adapter, render, loss
@@ -39,7 +39,7 @@ class Lost:
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
         """Return the batch of the loss, from one or more forward passes, and the positions with a gradient.
 
-        A single sample is passed twice, because whitening would make its only advantage 0.
+        A single sample is passed twice, because whitening would make a single advantage 0.
         """
         try:
             return self._batch(prompts, responses)
@@ -51,8 +51,8 @@ class Lost:
         return batch_of([part[:1] for part in batch])
 
     def _batch(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
-        """Find the trained tokens: those with a gradient at a positive, a negative or a large advantage. Several are
-        tried because clipping may remove some gradients if the ratio is not 1.
+        """Find the trained tokens: tokens with a gradient at a positive, a negative or a large advantage. Several
+        advantages are tried, because clipping may remove some gradients if the ratio is not 1.
         """
         self.prompts, self.responses = self.render.back(prompts), [list(r) for r in responses]
         # no advantage equals the mean of the others, so every token keeps a gradient after whitening
@@ -62,7 +62,7 @@ class Lost:
         except NoGradientError:
             self.samples = _in_order(self._forwards(-advantages), prompts, responses)
         marked = [s.trained() for s in self.samples]
-        for factor in (-1.0, LOUD, -LOUD):  # the large advantages, if those of a critic hide the given ones
+        for factor in (-1.0, LOUD, -LOUD):  # large advantages, in case those of a critic hide the given ones
             if all(s.holds(m) for s, m in zip(self.samples, marked, strict=True)):
                 break
             try:
@@ -96,9 +96,9 @@ class Lost:
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the log-probabilities from the forward passes of the reference.
 
-        If one model serves both roles (with an adapter that is switched off), its passes without gradient may also
-        belong to the old policy or to a sampler. Only those that act like a reference count, and the most distant of
-        these is used.
+        If one model serves both roles (the adapter is switched off for the reference), passes without gradient may also
+        belong to the old policy or a sampler. Only passes that act like a reference count, and the most distant of them
+        is used.
         """
         other = self.adapter.reference
         own = [f for f in self.beside if other is not None and f.module is language_model(other)]
@@ -117,12 +117,12 @@ class Lost:
         return found
 
     def beside_logprobs(self, role: str) -> dict[int, Tensor]:
-        """Return the log-probabilities of the passes without gradient for "old" or "reference": one table per
-        interpretation, keyed by the position of the first sample's pass.
+        """Return the log-probabilities of the passes without gradient for "old" or "reference". Each interpretation
+        gives one table, keyed by the position of the first sample's pass.
 
-        If the adapter has a reference, its forward passes are used. Otherwise the roles are inferred: without
-        advantages, the gradient depends only on the reference; with advantages, it also depends on the old policy. If
-        the KL term is weighted by the ratio, the gradient depends on both, and either may be the reference.
+        If the adapter has a reference, the forward passes of that reference are used. Otherwise the roles are inferred:
+        without advantages, the gradient depends only on the reference; with advantages, it also depends on the old
+        policy. If the KL term is weighted by the ratio, the gradient depends on both, and either may be the reference.
         """
         number = {id(self.beside[n]): n for n in self.of_role(role) if n < len(self.beside)}
         held = _held(self.samples, self.beside)  # a sampling loop's passes contain the text so far
@@ -149,7 +149,7 @@ class Lost:
         at_zero = beside(self.loss, models, self.prompts, self.responses, none)
         own = {n for n, forward in enumerate(at_zero) if forward.acts and self._is_reference(forward.module)}
         always = {n for n, forward in enumerate(at_zero) if forward.acts}
-        some = spread(len(self.prompts), self.adapter.model) + 0.25  # both signs: clipping may stop one of them
+        some = spread(len(self.prompts), self.adapter.model) + 0.25  # both signs, because clipping may stop one sign
         otherwise = beside(self.loss, models, self.prompts, self.responses, some, own or always)
         if not always:  # the trainer skipped a batch of equal advantages
             own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
@@ -179,7 +179,8 @@ def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sam
 
 
 def _aligned(other: Sample, own: Sample, temperature: float = 1.0) -> Tensor:
-    """Return (T-1,) log-probabilities of another pass, aligned with the positions of this one regardless of padding."""
+    """Return (T-1,) log-probabilities of another pass, aligned with the positions of this pass regardless of
+    padding."""
     values = other.logprobs(temperature)
     out = values.new_zeros(len(own.ids()) - 1)
     shift = (own.start - own.low) - (other.start - other.low)
@@ -194,14 +195,14 @@ def _tokens(sample: Sample) -> Ids:
 
 
 def _either(one: Tensor, other: Tensor) -> Tensor:
-    """Return the positions that are trained in either pass, or those of the first pass if the rows differ."""
+    """Return the positions that are trained in either pass, or in the first pass if the rows differ."""
     return one | other if one.shape == other.shape else one
 
 
 def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample]:
     """Return the samples in the order of the prompts.
 
-    A sample that is not found gets the unassigned row that contains most of it, or the row into which all samples are
+    A sample that is not found gets the unassigned row with most of its tokens, or the row into which all samples are
     packed.
     """
     found = located(forwards, prompts, responses)
@@ -266,8 +267,8 @@ def old_is_own(seam: Callable[..., Any]) -> bool:
 
 
 def is_old(seam: Callable[..., Any]) -> bool:
-    """Return whether the reference of the last loss is really the old policy: only a ratio affects the advantages' part
-    of the gradient."""
+    """Return whether the reference of the last loss is really the old policy, because only a ratio affects the
+    advantages' part of the gradient."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     models = [lost.adapter.model, lost.adapter.reference]
     some = spread(len(lost.prompts), lost.adapter.model) + 0.25
@@ -297,11 +298,11 @@ def loss_temperature(seam: Callable[..., Any], prompts: Sequence[Ids]) -> float 
 
 
 class NoGradientError(Unjudged):
-    """The loss has no gradient at the tried advantages."""
+    """Raised if the loss has no gradient at the tried advantages."""
 
 
 class OtherTokensError(Exception):
-    """The reference received ids that differ from the policy's."""
+    """Raised if the reference received ids that differ from the policy's."""
 
 
 def _stacked(parts: Sequence[Tensor], fill: float) -> Tensor:

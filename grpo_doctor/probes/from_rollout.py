@@ -18,8 +18,8 @@ from .intercept import Forward, watched
 
 
 class Remembering:
-    """Renders prompts and remembers the ids of each one: composite entry points take prompts, fine-grained ones take
-    ids."""
+    """Renders prompts and remembers the ids of each prompt, because composite entry points take prompts, and
+    fine-grained entry points take ids."""
 
     def __init__(self, render: Callable[[Prompt], Any]) -> None:
         self.render = render
@@ -54,7 +54,7 @@ class Conversation(NamedTuple):
 
 
 class Rolled:
-    """The adapter's `rollout`, and the fine entry points derived from it."""
+    """The adapter's `rollout`, and the fine-grained entry points derived from it."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter, self.rollout = adapter, adapter.seams["rollout"]
@@ -88,7 +88,7 @@ class Rolled:
         return ids
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        """Return the result of `rollout` when generate returns the response part of these tokens.
+        """Return the result of `rollout` if generate returns the response part of these tokens.
 
         In a multi-turn rollout, a row with the generated ids, with or without the text in between, counts as the
         canary.
@@ -110,8 +110,8 @@ class Rolled:
         ]
 
     def conversations(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[Conversation]:
-        """Return the result of `rollout` when these answers are served in order. Raises `Unjudged` if there is only one
-        turn, or the generated ids are unknown."""
+        """Return the result of `rollout` if these answers are served in order. Raises `Unjudged` if there is only one
+        turn, or if the generated ids are unknown."""
         rows = [self.render(p) for p in prompts]
         with self._scripted(answers) as calls:
             found = self.rollout(prompts)
@@ -154,7 +154,8 @@ NEVER = "rollout makes no visible use of the adapter's model: no generate, no fo
 
 
 def _looped(passes: Sequence[Forward], pad: int) -> list[Call]:
-    """Return the generations of a sampling loop, from the tokens that it passed back to its model: all but the last."""
+    """Return the generations of a sampling loop, from the tokens that the loop passed back to its model (all tokens
+    except the last)."""
     calls: list[Call] = []
     for before, forward in zip([None, *passes], passes, strict=False):
         ids, real = forward.input_ids, forward.attention_mask
@@ -201,13 +202,13 @@ def _said(turns: Sequence[tuple[Ids, Ids]], given: Ids) -> bool:
 
 
 def _candidates(row: Ids, turns: Sequence[tuple[Ids, Ids]]) -> list[Ids]:
-    """Return the candidate results of a multi-turn rollout: everything, the generated ids, or the last answer."""
+    """Return the candidate results of a multi-turn rollout: all ids, the generated ids, or the last answer."""
     given, last = turns[-1]
     return [[*given[len(row) :], *last], [i for _, answer in turns for i in answer], last]
 
 
 def _places(said: Ids, turns: Sequence[tuple[Ids, Ids]], prompt: int, end: int | None) -> list[range] | None:
-    """Return the position of each answer in order, with or without its end token, or None if one is missing.
+    """Return the position of each answer in order, with or without its end token, or None if an answer is missing.
 
     An answer begins where the input of generation ends, even if the environment has produced the same text before.
     """

@@ -31,11 +31,11 @@ class Call(NamedTuple):
 
 @contextmanager
 def generations(model: Any, handle: Callable[..., Any], own: Callable[..., Any] | None = None) -> Iterator[None]:
-    """Redirect every transformers ``generate`` inside the block to ``handle(generate, module, *args, **kwargs)``: that
-    of the adapter's model, of the language model in it, and of any other model.
+    """Redirect every transformers ``generate`` inside the block to ``handle(generate, module, *args, **kwargs)``.
+    Redirected are the adapter's model, the language model in it, and any other model.
 
     A model's own ``generate`` may have any arguments and results: it is a sampling loop over the model's forward
-    passes, or it calls another ``generate``. It is redirected to ``own``, if given.
+    passes, or calls another ``generate``. If ``own`` is given, a model's own ``generate`` is redirected to it.
     """
     library = sys.modules.get("transformers.generation.utils")
     known = [] if model is None else list(dict.fromkeys([language_model(model), model]))
@@ -54,7 +54,7 @@ def _generates_itself(model: Any) -> bool:
 
 
 SERVING: list[_Scripted] = []
-"""The sources of answers for a `ScriptedSampler`, the innermost last."""
+"""Sources of answers for a `ScriptedSampler`, innermost last."""
 
 
 class Sampling:
@@ -64,7 +64,7 @@ class Sampling:
         self.loops: list[Any] = []
         """The models whose sampling loop was scripted."""
         self.inputs: list[Tensor] = []
-        """The ids that a sampler passed to its model; such a forward pass does not score anything for the loss."""
+        """The ids that a sampler passed to its model; a forward pass of these ids scores nothing for the loss."""
 
     def made(self, forward: Forward) -> bool:
         """Return whether a sampler made this forward pass."""
@@ -75,21 +75,21 @@ _WATCHING: list[Sampling] = []
 
 
 def scripted_sampling() -> AbstractContextManager[Sampling]:
-    """Record what is sampled under a script inside the block."""
+    """Record the samples that are drawn under a script inside the block."""
     return kept_in(_WATCHING, Sampling())
 
 
 def sampled_with(ids: Tensor) -> None:
-    """Note that a sampler passes these ids to its model."""
+    """Record that a sampler passes these ids to its model."""
     for seen in _WATCHING:
         seen.inputs.append(ids)
 
 
 def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence[Ids], end: int | None) -> Any:
-    """Return a trainer's batch for some responses, and the responses as its sampler produced them.
+    """Return a trainer's batch for some responses, and the responses as the trainer's sampler produced them.
 
-    A custom sampling loop continues after a scripted response without an end token; it then receives one, which counts
-    as sampled.
+    A custom sampling loop continues after a scripted response without an end token. The loop then receives an end
+    token, which counts as sampled.
     """
     with scripted_sampling() as sampling:
         batch = batch_of(mask(prompts, responses))
@@ -110,7 +110,7 @@ def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> AbstractContextM
 
 
 COPIES: list[int] = [1]
-"""How often a response is served before the next one, innermost last."""
+"""How often each response is served before the next response, innermost last."""
 
 
 def in_copies(count: int) -> AbstractContextManager[Any]:
@@ -124,7 +124,7 @@ class _Turns:
     def __init__(self, turns: Sequence[list[Ids]]) -> None:
         self.turns = turns
         self.before: list[Ids] = []
-        """Everything up to the last answer, for each conversation that has started."""
+        """The ids up to the last answer, for each conversation that has started."""
         self.count: list[int] = []
 
     def __call__(self, rows: Sequence[Ids]) -> list[Ids]:
@@ -256,7 +256,7 @@ def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: in
     """Return (N, P) the attention mask of a ``generate`` call: the given one, or the one that transformers infers.
 
     transformers treats padding as real tokens if the pad token is unknown or is an end token. ``pad`` is the padding id
-    of a model that is not from transformers.
+    for models that are not from transformers.
     """
     given = kwargs.get("attention_mask")
     ids: Any = kwargs.get("input_ids", kwargs.get("inputs", inputs))
@@ -321,7 +321,7 @@ class _Loop:
     A loop that begins at the shortest prompt replaces sampled tokens with the rest of the longer prompts; a row's
     response begins after its prompt. A loop that passes its sampled tokens through the model again, to store their
     log-probabilities, draws the same tokens. A forward pass over complete earlier responses only scores them, for
-    example for old log-probabilities. It does not belong to the loop and is not changed.
+    example for old log-probabilities. A scoring pass does not belong to the loop and is not changed.
     """
 
     def __init__(
@@ -388,7 +388,7 @@ class _Loop:
         self.given = [row[r > 0].tolist() for row, r in zip(ids, real, strict=True)]
 
     def _one_hot(self, logits: Tensor, wanted: Ids, over: bool) -> Tensor:
-        """Return logits that leave the loop no other choice."""
+        """Return logits with which the loop can draw only the wanted token."""
         scripted = logits.clone()
         told = scripted[:, -1:] if over else scripted  # the other positions may score the drawn tokens
         told.fill_(-1e4)
@@ -402,7 +402,7 @@ class _Loop:
         logits, changed, rows = forward.logits, None, torch.arange(len(wanted))
         real, behind = forward.attention_mask, forward.input_ids.shape[1] - forward.logits.shape[1]
         last = torch.full((len(wanted),), forward.input_ids.shape[1] - 1)
-        if real is not None:  # prompts that are padded on the right continue from their own last token
+        if real is not None:  # a prompt that is padded on the right continues after its last token
             last = (real.cpu() * torch.arange(1, real.shape[1] + 1)).argmax(-1)
         last = (last - behind).clamp(min=0)
         for n, row in enumerate(self.rows):
@@ -413,7 +413,7 @@ class _Loop:
         return changed
 
     def _goes_on(self, ids: Tensor) -> bool:
-        """Return whether this pass adds one token to every row, alone (with a cache) or after the others."""
+        """Return whether this pass adds one token to every row, alone (with a cache) or after the previous tokens."""
         if not self.rows or self.last is None or len(ids) != len(self.last):
             return False
         return ids.shape[1] == 1 or torch.equal(ids[:, :-1], self.last)
@@ -434,8 +434,8 @@ class _Loop:
         return same and len(bare) > prompt and len(bare) >= len(whole) - 2
 
     def _settle(self, fed: Ids | None) -> None:
-        """Withdraw answers to ids that were repeated after responses of one token, unless these tokens were sampled:
-        otherwise the response would have begun with them or continued."""
+        """Withdraw answers to ids that were repeated after responses of one token, unless these tokens were sampled.
+        Sampled tokens would have begun or continued the response."""
         if self.before is None:
             return
         (given, rows), self.before = self.before, None

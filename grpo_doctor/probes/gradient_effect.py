@@ -1,5 +1,5 @@
-"""Measures in which direction a loss moves the tokens of each sample: the part of its gradient on the logits that is
-due to the advantages.
+"""Measures in which direction a loss moves the tokens of each sample, from the advantages' part of the gradient on the
+logits.
 
 The gradient at zero advantages is subtracted, so that entropy and KL do not count.
 """
@@ -25,7 +25,7 @@ from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
 
 SIGNS = (1.0, 1.0, -1.0, -1.0)
-"""Advantages of four samples. They are centred, and every shift, reversal or interleaving of the rows changes them."""
+"""Centred advantages of four samples, chosen so that every shift, reversal or interleaving of the rows changes them."""
 
 LENGTHS, LONGER = (3, 5, 2, 4), (5, 7, 4, 6)
 """Response lengths of four samples, in two batches."""
@@ -34,12 +34,13 @@ MIXES = 1
 """A random state in which shuffling four samples moves some of them to a position of the other sign."""
 
 LOUD = 1e6
-"""Factor by which advantages are increased if the loss adds others, such as a critic's, that would hide them."""
+"""Factor by which advantages are increased if the loss adds other advantages, such as a critic's, that would hide
+them."""
 
 
 _KNOWN: WeakKeyDictionary[Callable[..., Tensor], dict[Any, Any]] = WeakKeyDictionary()
-"""Properties of each loss that do not change between its evaluations: its `structure` for some samples, and whether its
-gradient is linear in the advantages."""
+"""Constant properties of each loss: its `structure` for some samples, and whether its gradient is linear in the
+advantages."""
 
 
 class Push(NamedTuple):
@@ -64,8 +65,8 @@ def four(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int] = LENGTHS,
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Return four prompts (the first is the shortest, the last the longest, the others are unsorted) and different
-    `complete` responses of these lengths."""
+    """Return four prompts and different `complete` responses of these lengths. The first prompt is the shortest, the
+    last the longest; the others are unsorted."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
     responses = complete(words, lengths, special_ids(tokenizer).eos)
@@ -88,8 +89,8 @@ def pushes(
 
     Args:
         signs: the advantages.
-        log_ratios: difference between the policy's and the old log-probability of each sample's first token, if the
-            loss takes old log-probabilities from a forward pass without gradient.
+        log_ratios: difference between the policy's and the old log-probability of each sample's first token; used if
+            the loss takes old log-probabilities from a forward pass without gradient.
         sampler_alone: lower only the log-probabilities that the sampler of the loss reports.
     """
     some = torch_of(signs, model)
@@ -112,13 +113,13 @@ _Gradients = list[tuple[Forward, Tensor]]
 def _owed(
     taken: Callable[[Tensor], _Gradients], advantages: Tensor, known: dict[Any, Any]
 ) -> tuple[float, _Gradients, float]:
-    """Return the largest gradient on the logits, the part that is due to the advantages, and the share of its maximum
-    below which it counts as 0.
+    """Return the largest gradient on the logits, the advantages' part, and the share of the maximum below which a
+    gradient counts as 0.
 
-    The part is the difference from the gradients without advantages. If the loss adds a critic's advantages, the clip
-    applies to the sum. Larger advantages are then used, so that the critic's are negligible. If the sum is whitened or
-    a batch of equal advantages is skipped, the difference cannot be formed, and the effect of a penalty is assumed to
-    be small.
+    The advantages' part is the difference from the gradients without advantages. If the loss adds a critic's
+    advantages, the clip applies to the sum. Larger advantages are then used, so that the critic's are negligible. If
+    the sum is whitened, or if a batch of equal advantages is skipped, the difference cannot be formed. The effect of a
+    penalty is then assumed to be small.
     """
     without = taken(0 * advantages)
     if known.get("linear") and _shapes(louder := taken(LOUD * advantages)) == _shapes(without):
@@ -154,14 +155,14 @@ def _largest(gradients: _Gradients) -> float:
 
 
 class Structure(NamedTuple):
-    """How a loss uses the model."""
+    """The way in which a loss uses the model."""
 
     detached: frozenset[int]
-    """The positions, among all passes, of those that are made with a gradient and then detached."""
+    """Positions, among all passes, of the passes that are made with a gradient and then detached."""
     samples: bool
     """Whether the loss itself samples."""
     together: frozenset[int]
-    """The samples that share a forward pass with the first one, or nothing if none is found."""
+    """The samples that share a forward pass with the first sample; empty if no sample is found."""
 
 
 def structure(
@@ -170,7 +171,7 @@ def structure(
     """Return how a loss uses these models for these samples."""
     known, key = _KNOWN.setdefault(loss, {}), (*map(id, models), repr((prompts, responses)))
     if key not in known:
-        some = spread(len(responses), models[0]) + 0.25  # both signs: clipping may stop one of them
+        some = spread(len(responses), models[0]) + 0.25  # both signs, because clipping may stop one sign
         fixed_chance()
         with without_dropout(models[0]), scripted_sampling() as sampling, watched(*models) as seen:
             back_to_logits(loss(prompts, responses, some), seen)
@@ -186,7 +187,8 @@ def structure(
 class Apart:
     """Classifies each forward pass of a loss by whether it belongs to the old policy or the reference.
 
-    Such a pass is made without a gradient, or its position is among the `Structure.detached`.
+    A pass of the old policy or the reference is made without a gradient, or its position is among the
+    `Structure.detached`.
     """
 
     def __init__(self, places: frozenset[int]) -> None:
@@ -202,9 +204,9 @@ class Beside(NamedTuple):
 
     module: Any
     acts: bool
-    """Whether the gradient on the policy's logits depends on it."""
+    """Whether the gradient on the policy's logits depends on the pass."""
     scores: bool
-    """Whether it contains one of the samples and was not made by a sampler."""
+    """Whether the pass contains one of the samples and was not made by a sampler."""
 
 
 def beside(
@@ -216,14 +218,14 @@ def beside(
     known: Iterable[int] = (),
 ) -> list[Beside]:
     """Return the passes without gradient, in order: for the old policy, for the reference, or without effect. The
-    effect of the ``known`` ones, at these positions, is not measured."""
+    effect of the passes at the ``known`` positions is not measured."""
     samples, places = (prompts, responses, advantages), structure(loss, models, prompts, responses).detached
     with scripted_sampling() as sampling:
         before, others = _changed(loss, models, samples, (), places)
     least = max(1e-6 * max([float(g.abs().max()) for g in before], default=0.0), 1e-9)
 
     def acting(some: list[int]) -> set[int]:
-        if len(some) != 2:  # two passes are those of the old policy and the reference, which may both have an effect
+        if len(some) != 2:  # two passes belong to the old policy and the reference, and both may have an effect
             after, _ = _changed(loss, models, samples, some, places) if some else (before, others)
             if len(after) == len(before) and all(
                 a.shape == b.shape and float((a - b).abs().max()) <= least for a, b in zip(after, before, strict=True)
@@ -268,7 +270,7 @@ def _changed(
     changed: Sequence[int],
     places: frozenset[int],
 ) -> tuple[list[Tensor], list[Forward]]:
-    """Return the gradients on the policy's logits when these passes without gradient have other logits, and the
+    """Return the gradients on the policy's logits if these passes without gradient have other logits, and the
     unmodified passes."""
     policy: list[Forward] = []
     others: list[Forward] = []
@@ -300,8 +302,8 @@ def moved_by_reference(
     prompts: Sequence[Prompt],
     responses: Sequence[Ids],
 ) -> list[Push]:
-    """Return the effect of the reference penalty on each sample: the change through its log-probabilities at zero
-    advantages.
+    """Return the effect of the reference penalty on each sample: the change through the reference's log-probabilities
+    at zero advantages.
 
     The result is empty if there is no effect. If the reference is not a separate module, every pass without gradient
     counts as the reference's, because the old policy has no effect without advantages.
@@ -331,8 +333,9 @@ def moved_by_anchor(
     responses: Sequence[Ids],
     log_ratios: Sequence[float],
 ) -> list[float]:
-    """Return how much more a step without advantages raises the logit of each sample's first token if the passes
-    without gradient lower its log-probability by the log-ratio. The result is empty if there is no effect."""
+    """Return how much more a step without advantages raises the logit of each sample's first token if its log-ratio is
+    applied. Passes without gradient then lower the token's log-probability by the log-ratio. The result is empty if
+    there is no effect."""
     none = torch_of([0.0] * len(responses), model)
     places = structure(loss, [model], prompts, responses).detached
     with without_dropout(model):
@@ -348,12 +351,12 @@ def moved_by_anchor(
 
 
 TOWARDS = (0.5, -0.5, 0.2, -0.2)
-"""How much more likely the reference finds the tokens of four samples than the policy does."""
+"""Log-ratio of the reference to the policy for the tokens of four samples."""
 
 
 def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
-    """Return (4,) how much a step on an `objective` without advantages raises the log-probability of one token of each
-    sample if the reference agrees with the policy, and how much more if the reference differs by `TOWARDS`."""
+    """Return (4,) how much a step on an `objective` without advantages raises one log-probability of each sample if the
+    reference equals the policy. The second result is the additional rise if the reference differs by `TOWARDS`."""
     mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
 
     def raised(away: Tensor) -> Tensor:
@@ -400,8 +403,7 @@ def temperature_of(
 
 
 def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: Any) -> list[tuple[Forward, Tensor]]:
-    """Return the gradients on the logits, each time with the same random state, because a trainer may shuffle its
-    rows."""
+    """Return the gradients on the logits, always with the same random state, because a trainer may shuffle its rows."""
     fixed_chance(MIXES)
     with watched(model) as seen:
         back_to_logits(loss(*samples), seen)
@@ -411,8 +413,9 @@ def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: An
 def sampler_weights(
     loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids], far: float
 ) -> tuple[list[Tensor], list[float]] | None:
-    """Return (R,) the weights of the tokens of each sample, and the factor for the first token if the sampler reports a
-    log-probability that is lower by ``far``, then higher. None if the sampler's values are not used."""
+    """Return (R,) the weights of the tokens of each sample, and the factors of the first token for a changed
+    log-probability. The sampler then reports a log-probability that is lower or higher by ``far``. Return None if the
+    sampler's values are not used."""
     if not structure(loss, [model], prompts, responses).samples:
         return None
     temperature = temperature_of(loss, model, prompts, responses) or 1.0

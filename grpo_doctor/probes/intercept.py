@@ -1,8 +1,8 @@
 """Records or scripts models inside a block, regardless of how they are called.
 
-Trainers call ``model(...)``, ``model.forward(...)``, or backbone and head separately. They generate with the model
+Trainers call ``model(...)``, ``model.forward(...)``, or backbone and head separately. Trainers generate with the model
 inside a LoRA wrapper, with a copy of it, or with their own loop. The class of the language model is therefore patched
-instead of one object, which also covers its copies. Everything is undone when the block ends.
+instead of one object, so that copies are covered. All patches are undone when the block ends.
 """
 
 from __future__ import annotations
@@ -118,10 +118,10 @@ class Forward(NamedTuple):
     attention_mask: Tensor | None
     """(N, T); None if the model received no mask, or a mask of another shape."""
     logits: Tensor
-    """(N, T or fewer, V); if there are fewer, they belong to the last positions."""
+    """(N, T or fewer, V); fewer logits belong to the last positions."""
     states: Tensor | None = None
-    """(N, T, H): the states below a head that is called separately; their gradient shows that of the logits if the head
-    computes its gradient itself."""
+    """(N, T, H): the states below a head that is called separately. If the head computes its gradient itself, the
+    gradient of the states shows that of the logits."""
 
     @property
     def gradient(self) -> Tensor | None:
@@ -130,7 +130,7 @@ class Forward(NamedTuple):
 
 
 def logits_in(output: Any) -> Any:
-    """Return the logits (N, T, V) in the result of a forward pass, or None if it has none."""
+    """Return the logits (N, T, V) in the result of a forward pass, or None if the result has no logits."""
     if isinstance(output, Tensor):
         return output if output.ndim == 3 else None
     if hasattr(output, "keys"):
@@ -158,7 +158,7 @@ def beside_ids(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> 
 
 
 def _beside(ids: Tensor, real: Tensor) -> dict[str, Tensor]:
-    """Return the remembered inputs for rows that begin with such prompts, concatenated."""
+    """Return the remembered inputs for rows that begin with prompts of `beside_ids`, concatenated."""
     rows = [tuple(row[r > 0].tolist()) for row, r in zip(ids, real, strict=True)] if BESIDE_PROMPTS else []
     known = [max((p for p in BESIDE_PROMPTS if row[: len(p)] == p), key=len, default=()) for row in rows]
     found = [BESIDE_PROMPTS[prompt] for prompt in known if prompt]
@@ -172,8 +172,8 @@ _TEXT = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "position_ids
 def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] | None = None) -> Tensor:
     """Return a model's logits (N, T, V) for ids (N, T) and their attention mask; positions are counted without padding.
 
-    Images and similar inputs are passed with the ids: the given ones, or else those used when the prompts were
-    generated from. A model without an attention mask receives each row separately, without padding.
+    Images and similar inputs are passed with the ids: the given inputs, or else the inputs of the earlier generation
+    from these prompts. A model without an attention mask receives each row separately, without padding.
     """
     takes = inspect.signature(language_model(model).forward).parameters
     if "attention_mask" not in takes and not bool(real.all()):
@@ -210,7 +210,7 @@ def with_logits(output: Any, logits: Tensor) -> Any:
 
 
 def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor | None] | None:
-    """Return the ids (N, T) and the attention mask of a forward call; nothing for an encoder-decoder model."""
+    """Return the ids (N, T) and the attention mask of a forward call, or nothing for an encoder-decoder model."""
     if kwargs.get("decoder_input_ids") is not None or kwargs.get("encoder_outputs") is not None:
         return None
     ids = kwargs.get("input_ids")
@@ -233,8 +233,8 @@ def _is_float(given: Tensor) -> bool:
 
 
 def _is_mask(given: Tensor) -> bool:
-    """Return whether a tensor (N, T) contains 0 or 1 for every token: a model may receive its labels in that
-    position."""
+    """Return whether a tensor (N, T) contains 0 or 1 for every token, because a model may receive labels in place of a
+    mask."""
     return bool(((given == 0) | (given == 1)).all())
 
 
@@ -312,8 +312,8 @@ def _of_its_loss(
     given: tuple[Tensor, Tensor | None],
     handle: Callable[..., Any],
 ) -> Any:
-    """Recompute the result of a model that receives its labels and keeps its logits internal: its logits are the input
-    of the cross-entropy."""
+    """Recompute the result of a model that receives its labels and keeps its logits internal, from the input of the
+    cross-entropy."""
     cross_entropy = torch.nn.functional.cross_entropy
 
     def seen(logits: Tensor, *rest: Any, **more: Any) -> Tensor:
@@ -328,8 +328,8 @@ def _of_its_loss(
 
 
 def _own_methods(model: Any) -> list[tuple[type, str]]:
-    """Return public methods other than `forward` of a model that is not from transformers: one with a cache may be
-    called ``inference`` or ``step``."""
+    """Return public methods other than `forward` of a model that is not from transformers. A forward method with a
+    cache may be called ``inference`` or ``step``."""
     kinds = [k for k in type(model).__mro__ if issubclass(k, torch.nn.Module) and k is not torch.nn.Module]
     if any(k.__module__.startswith(("transformers.", "peft.")) for k in kinds):
         return []
@@ -362,9 +362,9 @@ _AFTER_THE_HEAD = (
 
 
 def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
-    """Return the modules that take the ids, those that return the hidden states, and the head, if they may be called
-    separately. For a model that is not from transformers, these are the token embedding, every layer, and the layer
-    with the width of the vocabulary."""
+    """Return the modules that take the ids, the modules that return the hidden states, and the head, if they may be
+    called separately. For a model that is not from transformers, these are the token embedding, every layer, and the
+    layer with the width of the vocabulary."""
     if hasattr(model, "get_output_embeddings"):
         config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
         if any(getattr(config, name, None) not in (None, 1.0) for name in _AFTER_THE_HEAD):
@@ -379,7 +379,7 @@ def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
 
 
 ENDING: list[bool] = []
-"""Not empty while only the gradient on the logits is needed."""
+"""List that is not empty while only the gradient on the logits is needed."""
 
 
 def ending_at_logits() -> AbstractContextManager[bool]:
@@ -389,7 +389,7 @@ def ending_at_logits() -> AbstractContextManager[bool]:
 
 @contextmanager
 def watched(*models: Any) -> Iterator[list[Forward]]:
-    """Record every forward pass with ids and logits inside the block, and keep its gradient.
+    """Record every forward pass with ids and logits inside the block, and keep the gradient on the logits.
 
     The trainer receives a copy of the logits, which it may divide by its temperature in place.
     """
@@ -406,8 +406,8 @@ def watched(*models: Any) -> Iterator[list[Forward]]:
 
 
 def back_to_logits(value: Tensor, seen: Sequence[Forward]) -> None:
-    """Leave the gradient of a loss on the logits of these passes; a gradient of 0 on every weight of a model takes as
-    long as a forward pass."""
+    """Leave the gradient of a loss on the logits of these passes only. A gradient of 0 on every weight of a model would
+    take as long as a forward pass."""
     ends = [end for f in seen for end in (f.logits, f.states) if end is not None and end.requires_grad]
     if value.requires_grad and ends:
         torch.autograd.backward(value, inputs=ends)
@@ -417,7 +417,7 @@ def back_to_logits(value: Tensor, seen: Sequence[Forward]) -> None:
 def scripted_logits(model: Any, row: Callable[[int, Forward], Tensor]) -> Iterator[None]:
     """Make every forward pass return the logits ``row(n, forward)`` (V,) at all positions, after n passes.
 
-    Raises `Unjudged` at the end of the block if there was none.
+    Raises `Unjudged` at the end of the block if there was no forward pass.
     """
     count = 0
 

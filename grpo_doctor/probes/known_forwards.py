@@ -1,8 +1,8 @@
 """Caches forward passes, because probes repeat the same ids under the same weights many times.
 
-A forward pass without gradient returns the result that was computed before. The same applies to a pass whose gradient
-is needed only up to the logits (`intercept.ending_at_logits`); the weights then get a gradient of 0. A forward pass
-that draws random numbers, or that returns more than logits and a cache, is never cached.
+A forward pass without gradient returns the result that was computed before. A pass whose gradient is needed only up to
+the logits (`intercept.ending_at_logits`) is cached too; the weights then get a gradient of 0. A forward pass that draws
+random numbers, or that returns more than logits and a cache, is never cached.
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ class KnownForwards:
         self._parts: dict[int, tuple[list[torch.nn.Module], list[Tensor]]] = {}
         """The modules and weights of each model."""
         self._restored: dict[int, int] = {}
-        """The version of each weight of the models at the start of the block, when all weights have their first
-        values."""
+        """The version of each weight of the models at the start of the block, before any weight changes."""
         self._first = {id(m): id(next(one for one in self.models if _equal(one, m))) for m in self.models}
-        """For each model, the first one that has the same weights at the start of the block, usually the policy for its
-        reference."""
+        """For each model, the first model that has the same weights at the start of the block; usually the policy, for
+        its reference."""
 
     @contextmanager
     def used(self) -> Iterator[None]:
@@ -117,11 +116,11 @@ def _modules(model: Any) -> list[torch.nn.Module]:
 
 
 SAMPLED = 2**12
-"""Values of a weight that its fingerprint covers: an update changes them all."""
+"""Number of values of a weight that its fingerprint covers; an update changes all values."""
 
 
 def fingerprint(weights: Sequence[Tensor]) -> tuple[float, ...]:
-    """Return the norm of a part of each weight, which also shows a change that autograd does not count."""
+    """Return the norm of a part of each weight, which also reveals changes that autograd does not count."""
     floating = [w.detach() for w in weights if w.is_floating_point()]
     floating = [w if w.numel() <= SAMPLED else w.flatten()[:: w.numel() // SAMPLED] for w in floating]
     return tuple(torch.stack(torch._foreach_norm(floating, dtype=torch.float32)).tolist())
@@ -150,8 +149,8 @@ def _bytes(value: Any) -> Any:
 
 
 class _Scored(torch.autograd.Function):
-    """Attach logits to these parameters with a gradient of 0, or of NaN if that of the logits is not finite, because
-    trainers check it before a step."""
+    """Attach logits to these parameters with a gradient of 0. If the gradient of the logits is not finite, the gradient
+    of the parameters is NaN, because trainers check it before a step."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, *parameters: Tensor) -> Tensor:

@@ -36,7 +36,7 @@ DRAWS = frozenset("choice choices permutation sample shuffle".split())
 """Functions of random generators that draw or shuffle."""
 
 MOST = 64
-"""How often a pass may draw a sample before it is trained on."""
+"""How often a pass may draw a sample before the sample is trained on."""
 
 FEW = 4
 """Number of rows below which a list is not training data."""
@@ -57,7 +57,7 @@ class Pass:
     advantages: Tensor | None = None
     copies: int = 1
     whole: bool = False
-    """Whether batches keep the trainer's own size: the samples then repeat."""
+    """Whether batches keep the trainer's own size, in which case the samples repeat."""
     drawn: int = 0
     order: Iterator[int] = field(default_factory=itertools.count)
     """Replaces random choices."""
@@ -123,7 +123,8 @@ class Hooks:
             sys.meta_path.remove(finder)
 
     def data(self, value: Any, counted: bool = False) -> Any:
-        """Return the samples of the pass in place of the training data, unless its rows are only counted."""
+        """Return the samples of the pass in place of the training data, unless the rows of the data are only
+        counted."""
         if self.searching and not counted and _holds_rows(value):
             self.source = value
             raise Finished
@@ -147,7 +148,7 @@ class Hooks:
         return _formed(rewards, torch.tensor([float((first + n) % 2) for n in range(count)]))
 
     def advantages(self, value: Any, place: int) -> Any:
-        """Return the advantages of the pass in the form of the trainer's own."""
+        """Return the advantages of the pass in the form of the trainer's advantages."""
         if self.now is None:
             return value
         if self.now.advantages is None:
@@ -241,7 +242,7 @@ def _holds_rows(value: Any) -> bool:
 
 
 def _count(value: Any, most: int) -> int:
-    """Return the number of samples that a value of advantages is for."""
+    """Return the number of samples to which a value with advantages belongs."""
     if isinstance(value, Tensor | np.ndarray):
         size = int(np.prod(value.shape))
         return size if value.ndim != 2 or size == most or value.shape[0] == 1 else value.shape[0]
@@ -249,7 +250,7 @@ def _count(value: Any, most: int) -> int:
 
 
 def _formed(value: Any, chosen: Tensor) -> Any:
-    """Return advantages in the form of a value."""
+    """Return advantages in the type and shape of a value."""
     if isinstance(value, Tensor):
         like = chosen.to(value.device, value.dtype if value.is_floating_point() else torch.float32)
         return like.reshape(value.shape) if like.numel() == value.numel() else like[:, None].expand(value.shape).clone()
@@ -355,7 +356,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         self.modules, self.hooks = modules, hooks
 
     def find_spec(self, fullname: str, path: Any, target: Any = None) -> ModuleSpec | None:
-        """Return where a module is loaded from, or None if it is not the trainer's."""
+        """Return the location from which a module is loaded, or None if the module is not the trainer's."""
         if (file := self.modules.get(fullname)) is None:
             return None
         loader = _Loader(fullname, str(file), self.hooks)

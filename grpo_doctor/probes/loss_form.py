@@ -1,7 +1,7 @@
 """Determines a trainer's policy loss from the weight of each token's log-probability.
 
-The weight of a token is minus the derivative of the loss with respect to its log-probability, relative to its value at
-zero advantages. Properties that cannot be measured through a trainer's functions stay unknown.
+The weight of a token is the negative derivative of the loss with respect to the token's log-probability. The derivative
+at zero advantages is subtracted. Properties that cannot be measured through a trainer's functions stay unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .gradient_effect import LENGTHS, LONGER
 from .loss_trials import advantages_of, alike, scored
 
 INSIDE = 5e-4
-"""Log-ratio of one token that is within every usual clip bound, even the bound on the mean over a response (3e-4)."""
+"""Log-ratio of one token that is within every common clip bound, even the bound on the mean over a response (3e-4)."""
 SEARCHED = 1e-5, 2.0
 """Range of log-ratios in which a clip bound is searched."""
 EDGE = 4e-3
@@ -36,8 +36,8 @@ FOLLOWS = 2e-3
 """Relative difference up to which a weight follows the ratio."""
 
 Weights = Callable[[Sequence[int], Sequence[float]], list[Tensor]]
-"""Maps response lengths and log-ratios of the first token of four responses to the token weights (R,) of each, times
-the sign of its advantage; the advantages are `gradient_effect.SIGNS`."""
+"""Maps the lengths of four responses and the log-ratios of their first tokens to the token weights (R,) of each
+response. A weight is multiplied by the sign of the advantage; the advantages are `gradient_effect.SIGNS`."""
 
 
 class LossForm(msgspec.Struct, kw_only=True):
@@ -49,11 +49,11 @@ class LossForm(msgspec.Struct, kw_only=True):
         clip: stop (no gradient beyond the bound), cap (the weight of the ratio stays at the bound) or none.
         low, high: distances of the ratio's bounds from 1, at A < 0 and A > 0.
         dual: ratio beyond which the weight at A < 0 also gets no gradient.
-        kl: k1, k2, k3 or none: the KL estimator with the same gradient as the loss (k3 times the ratio has the gradient
-            of k2).
+        kl: KL estimator with the same gradient as the loss (k1, k2, k3 or none); k3 times the ratio has the gradient of
+            k2.
         beta: coefficient of the KL term.
         entropy: coefficient of the entropy bonus; negative for a penalty.
-        baseline: group, batch or none: the mean that is subtracted from the rewards.
+        baseline: mean that is subtracted from the rewards (group, batch or none).
         normaliser: std, batch, none or leave one out.
         ddof: degrees of freedom of the group's standard deviation.
     """
@@ -73,7 +73,7 @@ class LossForm(msgspec.Struct, kw_only=True):
 
     @property
     def asymmetric(self) -> bool:
-        """Whether the upper clip bound is wider than the lower one."""
+        """Return whether the upper clip bound is wider than the lower one."""
         return self.low is not None and self.high is not None and self.high > 1.05 * self.low
 
     @property
@@ -115,7 +115,8 @@ class LossForm(msgspec.Struct, kw_only=True):
         return centred + over.get(self.normaliser, "")
 
     def contradictions(self, settings: Mapping[str, Any]) -> list[str]:
-        """Return the declared settings that the loss contradicts, and a reversed KL estimator, one clause each."""
+        """Return one clause for each declared setting that the loss contradicts, and one for a reversed KL
+        estimator."""
         found = []
         if self.kl == REVERSED:
             found.append(
@@ -157,7 +158,7 @@ def loss_form(
 ) -> LossForm:
     """Return the form of the `objective`, or else of the `loss`, and of the `advantages`.
 
-    Raises `Unjudged` if neither exists, or if the advantages do not affect the gradient.
+    Raises `Unjudged` if there is neither an `objective` nor a `loss`, or if the advantages do not affect the gradient.
     """
     form = LossForm()
     if objective is not None:
@@ -225,7 +226,7 @@ def _ratio(base: list[Tensor], moved: list[Tensor]) -> str:
 
 
 def _clip(form: LossForm, base: list[Tensor], weights: Weights, settings: Mapping[str, Any]) -> None:
-    """Find the log-ratio at which each weight stops following the ratio: up and down, A > 0 and A < 0.
+    """Find the log-ratios at which a weight stops following the ratio, upwards and downwards, for A > 0 and A < 0.
 
     The declared bounds are tried first, then the range is bisected.
     """
@@ -321,7 +322,7 @@ class _Whole:
         return [p.towards / s * sign for p, s, sign in zip(found, shares, gradient_effect.SIGNS, strict=True)]
 
     def pulls(self) -> Tensor:
-        """Return (4,) as the second result of `gradient_effect.pulls`, or nothing if no pass without gradient has an
+        """Return (4,) the second result of `gradient_effect.pulls`, or nothing if no pass without gradient has an
         effect."""
         made, responses, shares = self._samples((2, 2, 2, 2))
         moved = gradient_effect.moved_by_anchor(

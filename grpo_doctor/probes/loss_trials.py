@@ -46,7 +46,7 @@ def unmoved(
     """Return the gradient without advantages.
 
     Equal advantages may give no gradient at all if they are whitened without an epsilon or if the batch is skipped. In
-    that case, it is the mean of the gradients at some advantages and at their negatives, which cancel at a ratio of 1.
+    that case, return the mean of the gradients at some advantages and at their negatives, which cancel at a ratio of 1.
     """
     left = gradient(model, backward, prompts, responses, torch.zeros(len(prompts), device=device_of(model)))
     if bool(left.any()) or len(prompts) < 2:
@@ -89,7 +89,7 @@ def alike(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int] = (4, 4, 4, 4),
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Return the shortest prompt several times, with canary responses of these lengths: by default, the batch needs no
+    """Return the shortest prompt several times, with canary responses of these lengths. By default, the batch needs no
     padding."""
     prompt, own = rendered(render, prompts)[0]
     return [prompt] * len(lengths), complete(plain_ids(tokenizer, model, [own]), lengths, special_ids(tokenizer).eos)
@@ -125,8 +125,8 @@ def scored(
 
 
 def slope(model: torch.nn.Module, value: Any, again: bool = False) -> Tensor:
-    """Return the gradient of a value on the trainable weights, as one vector; ``again``: another gradient of the same
-    graph follows."""
+    """Return the gradient of a value on the trainable weights, as one vector. ``again`` keeps the graph for another
+    gradient."""
     parameters = [p for _, p in trainable(model)]
     found = torch.autograd.grad(value, parameters, retain_graph=again, allow_unused=True, materialize_grads=True)
     return torch.cat([part.flatten().float() for part in found])
@@ -138,10 +138,10 @@ class EntropyCase(NamedTuple):
     name: str
     samples: int
     cosine: float
-    """Cosine between the descent direction and the gradient of the responses' mean entropy, after removing the part
-    along the gradient of their log-probability (a k1 KL term)."""
+    """Cosine between the descent direction and the gradient of the responses' mean entropy. The part along the gradient
+    of their log-probability (a k1 KL term) is removed first."""
     surrogate: float
-    """Cosine between the descent direction and the gradient of their mean negative log-probability."""
+    """Cosine between the descent direction and the gradient of the responses' mean negative log-probability."""
 
 
 def entropy_cases(
@@ -153,8 +153,8 @@ def entropy_cases(
     reference: torch.nn.Module | None,
     settings: Mapping[str, Any],
 ) -> Generator[EntropyCase]:
-    """Yield cases for all samples together and for each sample: at zero advantages, and the part that is even in the
-    advantages. They are computed on demand, because each needs separate gradients.
+    """Yield cases for all samples together and for each sample, at zero advantages and for the part that is even in the
+    advantages. Cases are computed on demand, because each case needs separate gradients.
     """
     made, _, responses = answered(render, tokenizer, model, prompts, (4, 2, 5, 3))
     temperature = float(settings.get("temperature") or 1.0)
@@ -178,7 +178,7 @@ def entropy_cases(
                     raised = max(_beside(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
                     yield EntropyCase(f"{name}, {kind}", len(some), raised, surprise)
-                elif bool(plus.any()) and float(none.norm()) > least:  # the parts of opposite sign cancel
+                elif bool(plus.any()) and float(none.norm()) > least:  # parts of opposite sign cancel
                     yield EntropyCase(f"{name}, {kind}", len(some), 0.0, 0.0)
 
 
@@ -186,8 +186,8 @@ def entropy_cases(
 def without_critic(
     model: torch.nn.Module, backward: Callable[..., Any], prompts: Sequence[Prompt], responses: Sequence[Ids]
 ) -> Iterator[None]:
-    """Train only the head with the logits inside the block if the model has a value head with its own loss. The
-    gradient of that loss reaches the shared layers but not the other head."""
+    """Train only the language-model head inside the block if the model has a value head with its own loss. The gradient
+    of the value loss reaches the shared layers but not the language-model head."""
     layers = [m for m in model.modules() if isinstance(m, torch.nn.Linear)]
     values = [p for m in layers if m.out_features == 1 for p in m.parameters()]
     kept: list[Tensor] = [p for _, p in trainable(model)]
@@ -201,7 +201,7 @@ def without_critic(
 
 
 DIRECTION = 2_000_000
-"""Number of trainable weights that determine a direction well enough; a small model has fewer."""
+"""Number of trainable weights that determine a direction well enough; a small model has fewer weights."""
 
 
 @contextmanager
@@ -209,7 +209,7 @@ def last_layers(model: torch.nn.Module, backward: Callable[..., Any]) -> Iterato
     """Train only the layers nearest to the logits of a large model inside the block, so that a backward pass ends
     there.
 
-    A trainer's own `backward` may expect a gradient on every parameter, so it gets all of them.
+    A trainer's own `backward` may expect a gradient on every parameter, so all parameters stay trainable for it.
     """
     kept: list[Tensor] = [p for _, p in trainable(model)]
     if isinstance(backward, PlainBackward) and sum(p.numel() for p in kept) > DIRECTION:
@@ -240,7 +240,7 @@ def _nearest_to_logits(model: torch.nn.Module) -> list[Tensor]:
 
 @contextmanager
 def _trained_alone(model: torch.nn.Module, kept: Sequence[Tensor]) -> Iterator[None]:
-    """Make these parameters the only trainable ones of the model inside the block."""
+    """Make these parameters the only trainable parameters of the model inside the block."""
     frozen = [p for _, p in trainable(model) if not any(p is own for own in kept)]
     for parameter in frozen:
         parameter.requires_grad_(False)
@@ -263,8 +263,8 @@ def _moves(
 
 
 def _beside(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:
-    """Return the larger of two cosines between two vectors: unchanged, and after removing the part along the third from
-    both."""
+    """Return the larger of two cosines between two vectors: of the vectors themselves, and after removing from both the
+    part along a third vector."""
     whole, along = cosine(left, entropy), surprise / surprise.norm().clamp(min=1e-12)
     rest, wanted = left - (left @ along) * along, entropy - (entropy @ along) * along
     if float(rest.norm()) < 0.05 * float(left.norm()):
@@ -282,8 +282,9 @@ def divergence_cosine(
 ) -> float | None:
     """Return the cosine between the reference's part of the applied gradient and the gradient of the squared log-ratio.
 
-    It is measured without advantages and with a reference close to the policy; None if the reference has no effect. All
-    samples have the same length, because a trainer that treats padding as text would compute different log-ratios.
+    The cosine is measured without advantages and with a reference close to the policy. Return None if the reference has
+    no effect. All samples have the same length, because a trainer that treats padding as text would compute different
+    log-ratios.
     """
     made, responses = alike(render, tokenizer, model, prompts)
     ids = [flat_ids(render(p)) for p in made]
@@ -329,8 +330,8 @@ def plain_cosine(
     prompts: Sequence[Prompt] | None,
     temperature: float,
 ) -> float | None:
-    """Return the cosine between the gradient without advantages and that of the mean log-probability, or None if there
-    is no such gradient.
+    """Return the cosine between the gradient without advantages and the gradient of the mean log-probability, or None
+    if the former is zero.
 
     All samples have the same length, so the loss's weights of tokens and samples do not matter.
     """

@@ -1,5 +1,5 @@
-"""Fixes random states, and inside a block the number of threads or the mode of a model (no dropout, or eval mode
-without gradient checkpointing)."""
+"""Fixes random states. Inside a block, also fixes the number of threads or the mode of a model (no dropout, or eval
+mode without gradient checkpointing)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from .intercept import language_model, replaced
 def fixed_chance(seed: int = 0) -> None:
     """Set the random generators of torch, numpy and Python to this state.
 
-    `torch.manual_seed` does the same. Without an accelerator, however, it queues a call with a slow stack trace for
-    each kind of accelerator, and the queue keeps growing.
+    `torch.manual_seed` does the same for torch. Without an accelerator, however, `torch.manual_seed` queues a call with
+    a slow stack trace for each kind of accelerator, and the queue keeps growing.
     """
     known: tuple[Any, ...] = (torch.cuda, torch.xpu)
     used = any(kind.is_initialized() for kind in known) or torch.backends.mps.is_available()

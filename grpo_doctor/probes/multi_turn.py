@@ -1,4 +1,4 @@
-"""Runs multi-turn rollouts with a scripted policy, and separates generated text from that of a tool or the
+"""Runs multi-turn rollouts with a scripted policy, and separates generated text from the text of a tool or the
 environment."""
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Count(NamedTuple):
     missed: int
     """Tokens that the policy generated but that are not trained."""
     ends: int = 0
-    """Number of end tokens of turns among these."""
+    """Number of end tokens of turns among the foreign and missed tokens."""
 
 
 def spoken(
@@ -40,9 +40,9 @@ def spoken(
     """Return four conversations. ``roll`` returns ids (`rollout`), or ids and their mask (`env_mask`), one pair per
     prompt.
 
-    ``turns`` are answers of the policy to which the environment replies, turn by turn. Without them, the policy
-    generates canary tokens; if nothing replies, it generates a tool call in the format of the trainer's code or
-    prompts. Raises `Unjudged` if there is no text between two turns, or the turns cannot be found in the ids.
+    ``turns`` are answers of the policy to which the environment replies, turn by turn. Without ``turns``, the policy
+    generates canary tokens. If nothing replies, the policy generates a tool call in the format of the trainer's code or
+    prompts. Raises `Unjudged` if there is no text between two turns, or if the turns cannot be found in the ids.
     """
     try:
         return _spoken(roll, model, tokenizer, prompts, turns)
@@ -59,7 +59,7 @@ def spoken(
 
 
 def _speakable(tokenizer: Any, text: str) -> bool:
-    """Return whether a tokenizer has ids for a text: a custom tokenizer may know only some characters."""
+    """Return whether a tokenizer has ids for a text, because a custom tokenizer may know only some characters."""
     try:
         return bool(tokenizer.encode(text, add_special_tokens=False))
     except (ValueError, KeyError, IndexError):
@@ -67,7 +67,7 @@ def _speakable(tokenizer: Any, text: str) -> bool:
 
 
 MOST_CALLS = 12
-"""Maximum number of tool call formats to try, because each one needs a rollout."""
+"""Maximum number of tool call formats to try, because each format needs a rollout."""
 
 FINAL = "It is done."
 """The policy's answer after a tool has replied."""
@@ -75,7 +75,7 @@ FINAL = "It is done."
 
 def calls_of(roll: Callable[..., Any], prompts: Sequence[Prompt]) -> list[str]:
     """Return texts that may call a tool: examples in the prompts, matches of the trainer's regular expressions, or a
-    pair of tags in its code with a call or a word in between."""
+    call or a word between two tags of its code."""
     texts, patterns = written_in([getattr(roll, "rollout", roll)])
     words = [str(m.get("content")) for p in prompts for m in (p if isinstance(p, list) else [{"content": p}])]
     shown = [found[0] for text in (*words, *texts) for found in re.finditer(r"<(\w+)>[^<>]{1,80}</\1>", text)]
@@ -88,7 +88,8 @@ def calls_of(roll: Callable[..., Any], prompts: Sequence[Prompt]) -> list[str]:
 
 
 def _matching(pattern: str) -> str | None:
-    """Return a short text that a regular expression matches, or None if it is invalid or no match can be built."""
+    """Return a short text that a regular expression matches, or None if the expression is invalid or no match can be
+    built."""
     with contextlib.suppress(re.error, KeyError, OverflowError, RecursionError), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         text = _example(parser.parse(pattern, re.DOTALL))
@@ -171,7 +172,7 @@ def of_mask(conversations: Sequence[Conversation], end: int | None) -> Count:
 
 
 def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Conversation]) -> Count:
-    """Return the errors in which tokens a loss trains."""
+    """Return the errors in the selection of tokens that a loss trains."""
     with in_turns([(s.ids, _turns(s)) for s in conversations]):
         found = pushes(loss, model, [s.prompt for s in conversations], [s.ids for s in conversations])
     foreign = missed = 0

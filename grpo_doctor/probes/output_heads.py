@@ -1,9 +1,9 @@
 """Handles backbones and heads that are called separately: computes the logits of all positions, regardless of which
 positions the trainer requests.
 
-To save memory, trainers apply the head only to some hidden states: those that predict a response, in chunks, through
-its module or its weight. The head is therefore applied to all states of a backbone once, and the trainer's request is
-answered from the result.
+To save memory, trainers apply the head only to hidden states that predict a response, in chunks, through the head's
+module or its weight. The head is therefore applied once to all states of a backbone, and the trainer's call is answered
+from the result.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ PRODUCTS = (
 """Functions that multiply states with the weight of a head."""
 
 _KEPT = 8
-"""Number of backbone passes whose states are kept, because passes of several models or batches may come before the
-head."""
+"""Number of backbone passes whose states are kept, because passes of several models or batches may precede the call of
+the head."""
 
 Given: TypeAlias = "tuple[Tensor, Tensor | None]"
 """Ids (N, T) and attention mask of a forward pass."""
 
 
 class States:
-    """The hidden states (N, T, H) of a backbone for ids (N, T), and the logits of all of them."""
+    """The hidden states (N, T, H) of a backbone for ids (N, T), and the logits of all states."""
 
     def __init__(self, model: Any, head: Any, given: Given) -> None:
         self.model, self.head, self.given = model, head, given
@@ -48,17 +48,17 @@ class States:
         self._last = -1
 
     def shares(self, some: Tensor) -> bool:
-        """Return whether some states (..., H) are a view of these."""
+        """Return whether some states (..., H) are a view of the states of this pass."""
         own = self.states
         return own is not None and own.untyped_storage().data_ptr() == some.untyped_storage().data_ptr()
 
     def like(self, some: Tensor) -> bool:
-        """Return whether both have a gradient or neither has one."""
+        """Return whether both tensors have a gradient or neither does."""
         return self.states is not None and self.states.requires_grad == some.requires_grad
 
     def places(self, some: Tensor) -> Tensor | None:
-        """Return (...,) the index of some states (..., H) among the N * T positions, or None if one has no position.
-        Copies are identified by their values, in order, because equal states have the same preceding ids.
+        """Return (...,) the index of some states (..., H) among the N * T positions, or None if a state has no
+        position. Copies are identified by their values, in order, because equal states have the same preceding ids.
         """
         own = self.states
         if own is None or some.shape[-1] != own.shape[-1]:
@@ -91,8 +91,8 @@ def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: flo
     """Return (M, V) the gradient on logits that explains a gradient on states (M, H), for a loss with one token's
     log-probability at each position.
 
-    It is ``c * (one_hot(token) - softmax(logits / T))``. The token is the best fit; T is the same for all positions and
-    is searched unless the given one fits.
+    The gradient on logits is ``c * (one_hot(token) - softmax(logits / T))``. The token is the best fit; T is the same
+    for all positions, and is searched unless the given T fits.
     """
     at = gradient.norm(dim=-1) > 1e-6 * gradient.norm(dim=-1).max()
     found = torch.zeros_like(logits)
@@ -100,8 +100,8 @@ def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: flo
         return found, temperature
 
     def fit(power: float, some: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the cosine (M, V) with the result of each token, its size as a multiple of that result, and the
-        probabilities."""
+        """Return the cosine (M, V) with the gradient that each token would cause, the size as a multiple of that
+        gradient, and the probabilities."""
         likely = (own / math.exp(power)).softmax(-1)
         mean = likely @ weight
         along = some @ weight.t() - (some * mean).sum(-1, keepdim=True)
@@ -145,7 +145,7 @@ class Heads:
     Args:
         given: finds the ids and the mask in the arguments of a call.
         handed: takes a model, its input, the states (N, T, H) if known, and the logits (N, T, V) at all positions or at
-            the last ones, and may return other logits.
+            the last positions, and may return other logits.
         inside: whether a model is called as a whole and is therefore recorded elsewhere; not inside `opened`.
     """
 
@@ -168,7 +168,7 @@ class Heads:
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Keep the logits of a model that is called as a whole inside the block."""
+        """Keep, inside the block, the logits of a model that is called as a whole."""
         before, self.open = self.open, True
         try:
             yield
@@ -208,7 +208,7 @@ class Heads:
             yield
 
     def _made(self, head: Any, output: Any) -> None:
-        """Record the states of the head's last pass, unless it already produced its logits."""
+        """Record the states of the last pass before the head, unless that pass already returned logits."""
         states = getattr(output, "last_hidden_state", output)
         states = states[0] if isinstance(states, tuple | list) and states else states
         one = next((p for p in reversed(self.passes) if p.head is head), None)
@@ -259,8 +259,8 @@ class Heads:
         return None
 
     def _logits(self, one: States, some: Tensor, project: Callable[[Tensor], Any]) -> Tensor:
-        """Return (N, T, V), computed only once. A checkpointed region saves none of these tensors, because the logits
-        are not recomputed."""
+        """Return the logits (N, T, V), computed only once. A checkpointed region saves none of the tensors, because the
+        logits are not recomputed."""
         if one.logits is None:
             assert one.states is not None
             states = one.states.to(some.dtype)
@@ -280,7 +280,8 @@ class Heads:
         return one.logits
 
     def _passed_on(self, gradient: Tensor, logits: Tensor, head: Any) -> None:
-        """Give logits (N, T, V) that lack a gradient the one that explains the gradient of the states (N, T, H)."""
+        """For logits (N, T, V) without a gradient, set the gradient that explains the gradient of the states (N, T,
+        H)."""
         if not logits.retains_grad or logits.grad is not None:
             return
         left, made = gradient.flatten(0, 1).double(), logits.detach().flatten(0, 1).double()
@@ -290,7 +291,7 @@ class Heads:
         logits.grad = found.view(logits.shape).to(logits.dtype)
 
     def _alone(self, head: Any, output: Tensor) -> Tensor | None:
-        """Handle other states: logits of the last positions of a batch, or only of its last position."""
+        """Handle other states, with logits of the last positions of a batch or only of its last position."""
         one = next((p for p in reversed(self.passes) if p.head is head), None)
         if one is None or len(output) != len(one.given[0]):
             return None

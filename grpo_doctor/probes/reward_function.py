@@ -1,7 +1,8 @@
-"""Tests a reward function with crafted responses: its requirements, and published attacks that earn undeserved rewards.
+"""Tests a reward function with crafted responses, including published attacks that earn undeserved rewards.
 
-Sources of the attacks: empty and reasoning-opener responses (https://arxiv.org/abs/2507.08794), substrings and many
-answers at once (huggingface/open-r1 and willccbb/verifiers threads on boxed answers), prompt injection of judges.
+The attacks are empty and reasoning-opener responses (https://arxiv.org/abs/2507.08794), substrings, many answers at
+once, and prompt injection of judges. Substrings and many answers come from threads of huggingface/open-r1 and
+willccbb/verifiers on boxed answers.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from typing import Any, NamedTuple
 from .entry_points import Prompt, Unjudged
 
 Graded = tuple[Prompt, Any, str, str]
-"""A prompt, its gold answer, a correct response and a wrong one, as the policy writes them."""
+"""A prompt, its gold answer, a correct response and a wrong response, as the policy writes them."""
 
 _TRL = ("prompts", "completions", "completion_ids", "self", "trainer_state", "log_extra", "log_metric")
 
 
 class Crafted(NamedTuple):
-    """A response that must not get the reward of a correct one."""
+    """A response that must not get the reward of a correct response."""
 
     name: str
     text: str
@@ -79,7 +80,8 @@ def score(reward: Callable[..., Any], example: Graded, response: str, gold: Any 
 
 
 def attacks(example: Graded, other: str) -> list[Crafted]:
-    """Return incorrect responses that are derived from a graded one; ``other`` is the gold answer to another prompt."""
+    """Return incorrect responses that are derived from a graded response; ``other`` is the gold answer to another
+    prompt."""
     _, gold, right, wrong = example
     made = [
         Crafted("an empty response", ""),
@@ -111,7 +113,7 @@ def _put(right: str, answer: str, other: str) -> str:
 
 
 def _emptied(right: str, answer: str) -> str:
-    """Return the correct response without its answer, including where its reasoning contains it."""
+    """Return the correct response with its answer removed, including from its reasoning."""
     return re.sub(rf"(?<![\w.]){re.escape(answer)}(?!\w|\.\d)", "", _put(right, answer, ""))
 
 
@@ -121,7 +123,7 @@ def _decoys(answer: str, other: str) -> tuple[str, str]:
 
 
 def odd(example: Graded) -> list[str]:
-    """Return responses that break parsers, both bare and in the form of the correct response."""
+    """Return responses that break parsers, both without context and in the form of the correct response."""
     _, gold, right, wrong = example
     texts = ["", " ", "\n", "None", "nan", "-inf", "1/0", "9" * 5000, "²", "1e999", "1,,2.3.4", "\x00", "🙂" * 50]
     texts += ["\\boxed{", "\\boxed{\\frac{1}{", "}{", "####", '{"a": [', "twelve apples"]

@@ -43,11 +43,11 @@ TIME_LIMIT = 60.0
 """Time limit of one probe in seconds."""
 
 CALLS = 100
-"""The time limit of a probe extends to the time of this many calls of the slowest entry point; no probe makes more
+"""Number of calls of the slowest entry point to which the time limit of a probe is extended; no probe makes more
 calls."""
 
 _NUMBER = re.compile(r"\d+")
-"""Parts that vary between exceptions with the same reason: shapes, versions, addresses."""
+"""Parts of a message that vary between exceptions with the same reason: shapes, versions, addresses."""
 
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(seams_module.__file__))), str(home("checks")))
 
@@ -65,7 +65,7 @@ class Result:
     inapplicable: bool = False
     """Whether the trainer has no part that the probe tests."""
     withheld: bool = False
-    """Whether the probe could not judge although the adapter provides everything that it needs."""
+    """Whether the probe could not judge although the adapter provides all required parts."""
     note: str = ""
     """The probe's measurement for the report, with or without a finding."""
     called: list[str] = dataclasses.field(default_factory=list)
@@ -87,12 +87,12 @@ def run_probes(
     """Run every probe of the catalogue whose entry points the adapter has.
 
     The adapter's model, optimizer, tokenizer and settings and the random generators are restored. Exceptions of an
-    entry point are reported in the coverage and in the notes, the other probes still run, and the verdict is at best
+    entry point are reported in the coverage and in the notes. The other probes still run, but the verdict is at best
     unjudged.
 
     Args:
-        time_limit: seconds for each probe; enforced by an alarm signal, so only in the main thread of a POSIX system.
-        device: moves the adapter's models there; its functions must follow (``input_ids.device``).
+        time_limit: seconds for each probe, enforced by an alarm signal in the main thread of a POSIX system.
+        device: moves the adapter's models to this device; the adapter's functions must use it (``input_ids.device``).
     """
     catalogue = catalogue or load()
     if device is not None:
@@ -140,15 +140,16 @@ CORE = {
     "KL": ("KL003", "KL004", "KL006"),
     "padding": ("PAD001", "PAD004"),
 }
-"""Properties that a trainer must satisfy, and the probes of which at least one must prove each property."""
+"""Properties that a trainer must satisfy, with the probes for each property; at least one of the probes must prove
+it."""
 
 NAMED = 4
-"""Maximum number of unjudged properties in the verdict; the report lists all of them."""
+"""Maximum number of unjudged properties in the verdict; the report lists all properties."""
 
 
 def _short_of(headline: str, results: list[Result], useless: list[str], adapter: Adapter) -> tuple[Verdict, str]:
-    """Return the verdict and its sentence if no defect was found; properties that could have been judged but were not
-    are named."""
+    """Return the verdict and its sentence if no defect was found. The sentence names properties that could have been
+    judged but were not."""
     unfinished = [r for r in results if r.why and not r.needs]
     withheld = [r for r in results if r.withheld]
     passed = f"All probed properties hold ({sum(r.passed for r in results)})."
@@ -183,7 +184,7 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
 
 
 def _without_dead_ends(results: list[Result]) -> None:
-    """Remove references to probes that found nothing."""
+    """Remove references to probes without a finding."""
     found = {r.check.code for r in results if r.finding is not None}
     for r in results:
         why, _, code = r.why.partition("; see ")
@@ -192,7 +193,7 @@ def _without_dead_ends(results: list[Result]) -> None:
 
 
 def _told_once(unfinished: list[Result]) -> list[str]:
-    """Return one line for each reason why probes could not finish, with the names of these probes."""
+    """Return one line for each reason why probes could not finish, with the names of the affected probes."""
     alike: dict[str, list[Result]] = {}
     for r in unfinished:
         alike.setdefault(_NUMBER.sub("", r.why), []).append(r)
@@ -297,7 +298,8 @@ def examine(
 
 
 def _prompts_for(render: Callable[..., Any] | None, snapshot: Snapshot) -> list[Prompt] | None:
-    """Return the default prompts as texts for a trainer that fails on dialogues, or None if it accepts dialogues."""
+    """Return the default prompts as texts for a trainer that fails on dialogues, or None for a trainer that accepts
+    dialogues."""
     if render is None:
         return None
     texts: list[Prompt] = [dialogue[-1]["content"] for dialogue in PROMPTS if not isinstance(dialogue, str)]
@@ -309,8 +311,8 @@ def _prompts_for(render: Callable[..., Any] | None, snapshot: Snapshot) -> list[
 
 
 def _tried(call: Callable[[], T], snapshot: Snapshot) -> T | None:
-    """Return the result of the user's code, None if it raises an exception, which the probes then report; the state is
-    restored afterwards."""
+    """Return the result of the user's code, or None if it raises an exception, which the probes then report. The state
+    is restored afterwards."""
     try:
         return call()
     except (KeyboardInterrupt, Undrawn):
@@ -322,7 +324,7 @@ def _tried(call: Callable[[], T], snapshot: Snapshot) -> T | None:
 
 
 def _refuse_unknown(catalogue: Catalogue) -> None:
-    """Raise `CheckError` if a probe needs something that no adapter can provide."""
+    """Raise `CheckError` if a probe has a parameter that no adapter can provide."""
     for check in catalogue.checks.values():
         for name in check.probe_arguments:
             if name not in SEAMS and name not in RESOURCES:
@@ -377,7 +379,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
     return Finding(
         code=check.code,
         name=check.name,
-        kind="defect",  # the code itself proves the finding, whatever kind the same check has on records
+        kind="defect",  # the code itself proves the finding, whatever the kind of the check on records
         severity=str(max(levels, default=check.probe_severity)),
         confidence="high",
         onset_step=0,
@@ -403,8 +405,7 @@ def loaded(load: Callable[[], Adapter], path: Path, time_limit: float) -> Adapte
 
 
 def where(error: BaseException) -> str:
-    """Return the exception in one line, with the innermost location in the user's own code, or else in a library's
-    code."""
+    """Return the exception in one line, with the innermost location in the user's own code, or else in library code."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = (*_OURS, "<frozen", os.path.dirname(os.__file__))
     outside = [f for f in frames if not f.filename.startswith(foreign)]
@@ -415,7 +416,7 @@ def where(error: BaseException) -> str:
 
 
 SMALL = 2_000_000
-"""Number of parameters up to which a model's layers finish before a second thread starts."""
+"""Maximum number of parameters for which a model's layers finish before a second thread starts."""
 
 
 def _is_small(given: Mapping[str, Any]) -> bool:
@@ -425,8 +426,8 @@ def _is_small(given: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def _within(seconds: float, allowed: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
-    """Raise `TimeoutError` in the block after this many seconds, or after the extended limit, if signals are
-    available."""
+    """If signals are available, raise `TimeoutError` in the block after this many seconds, or after the extended
+    limit."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -462,8 +463,8 @@ def suite(
 ) -> Any:
     """Return a pytest test with one case per probe: ``test_plumbing = grpo_doctor.probes.suite(adapter)``.
 
-    A case fails on a finding at error or above, is skipped if an entry point is missing or the probe cannot judge, and
-    fails if the trainer's own code raises.
+    A case fails on a finding at error or above, and if the trainer's own code raises an exception. A case is skipped if
+    an entry point is missing or the probe cannot judge.
     """
     import pytest
 

@@ -1,8 +1,9 @@
-"""Locates the samples of a loss in the forward passes of its model: padded on either side, shifted, packed or repacked.
+"""Locates the samples of a loss in the forward passes of its model, even if they are padded on either side, shifted,
+packed or repacked.
 
 Samples are found by their ids, without assumptions about the layout. A row may contain one or several samples. The last
-token of a response may be missing if the trainer passes all tokens except the last one to the model. It is then cut off
-at the end of the row, or replaced by padding if each sample was cut before padding.
+token of a response may be missing if the trainer passes all tokens except the last one to the model. The last token is
+then cut off at the end of the row, or replaced by padding if each sample was cut before padding.
 """
 
 from __future__ import annotations
@@ -25,12 +26,12 @@ class Sample(NamedTuple):
     start: int
     """Position of the first token of the sample, which belongs to the prompt."""
     said: int
-    """Position of the first token of its response; if that is cut off, one past the last token of the row."""
+    """Position of the first token of the response, or one past the last token of the row if the response is cut off."""
     response: Ids
     low: int
-    """Position of the first token that belongs to it: its own first token, or 0 for the first sample of a row."""
+    """Position of the first token that belongs to the sample, or 0 for the first sample of a row."""
     high: int
-    """One past its last position: the next sample's first token, or the end of the row."""
+    """One past the last position of the sample: the next sample's first token, or the end of the row."""
 
     def predicting(self) -> list[int]:
         """Return the positions of the logits that predict the response."""
@@ -54,26 +55,26 @@ class Sample(NamedTuple):
         return torch.cat([values[:at], values.new_tensor(last), values[at + 1 :]])
 
     def real(self) -> Tensor:
-        """Return (T,) 1 for attended tokens; without a mask, 1 for the sample's own tokens and trained ones."""
+        """Return (T,) 1 for attended tokens or, without a mask, for the sample's own tokens and trained tokens."""
         end = self.said + len(self.response)
         mask = self.forward.attention_mask
         if mask is None:
             trained = self.trained()
             position = torch.arange(self.low, self.low + len(trained), device=self.forward.input_ids.device)
-            if not self.response and bool(trained.any()):  # no sample is found: padding follows the trained tokens
+            if not self.response and bool(trained.any()):  # without a sample, padding follows the trained tokens
                 end = int(position[trained][-1]) + 1
             return ((position >= self.start) & (position < end) | trained).long()
         return self._with_last(mask[self.row, self.low : self.high].long(), [1])
 
     def of_logits(self, values: Tensor, fill: float) -> Tensor:
-        """Return (T,) for a value at each logit position: the value at the position that predicts each token."""
+        """Return (T,) for each token the value at the logit position that predicts the token."""
         kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
         places = torch.arange(self.low, self.low + len(self.ids()), device=values.device) - 1 - kept
         inside = (places >= 0) & (places < len(values))
         return torch.where(inside, values[places.clamp(0, len(values) - 1)], torch.full_like(values[:1], fill))
 
     def trained(self) -> Tensor:
-        """Return (T,) bool: the tokens whose predicting logits have a gradient."""
+        """Return (T,) bool: whether the logits that predict a token have a gradient."""
         gradient = self.forward.gradient
         if gradient is None:
             return torch.zeros(len(self.ids()), dtype=torch.bool, device=self.forward.logits.device)
@@ -96,13 +97,13 @@ class Sample(NamedTuple):
 
 
 def located(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample | None]:
-    """Return the position of each sample in the first forward pass that contains it or that has a gradient on it, or
-    None if there is no such pass.
+    """Return the position of each sample in the first forward pass that contains it or has a gradient on it, or None
+    without such a pass.
 
     A response that follows its own prompt is preferred to one that follows other ids. A row may lack the last token of
-    a response because the model receives all tokens except the last one, or because the trainer lost that token. The
-    gradient at that position decides. Without a gradient, it is decided by whether shorter rows of the batch have their
-    last token.
+    a response if the model receives all tokens except the last one, or if the trainer lost that token. The gradient at
+    the position of the missing token distinguishes the two cases. Without a gradient, shorter rows of the batch decide,
+    by whether they have their last token.
     """
     rows = [(f, n, f.input_ids[n].tolist()) for f in forwards for n in range(len(f.input_ids))]
     known = [list(p) for p in prompts if p]
@@ -117,7 +118,8 @@ _Place = tuple[Forward, int, int, int, Ids]
 
 
 def _whole(at: _Place) -> bool:
-    """Return whether a row continues after the response, so that padding and not the end of the row follows it."""
+    """Return whether a row continues after the response, so that the response is followed by padding and not by the end
+    of the row."""
     forward, row, _, said, response = at
     whole = not _lacks_last(forward.input_ids[row].tolist(), said, response)
     return whole and said + len(response) < forward.input_ids.shape[1]
@@ -132,8 +134,8 @@ def _lacks_last(ids: Ids, said: int, response: Ids) -> bool:
 def _best(
     rows: Sequence[tuple[Forward, int, Ids]], prompt: Ids, response: Ids, known: Sequence[Ids], cut: bool = False
 ) -> _Place | None:
-    """Return the pass, the row, the start, the position of the response, and the response; with ``cut``, its last token
-    may be untrained."""
+    """Return the pass, the row, the start, the position of the response, and the response. With ``cut``, the last token
+    of the response may be untrained."""
     best: tuple[tuple[bool, bool, bool], _Place] | None = None
     for forward, n, ids in rows:
         for said in (*_places(ids, response), *_before_padding(forward, n, ids, response)):
@@ -145,7 +147,7 @@ def _best(
             start = said - len(prompt) if own else _first(forward, n, said)
             grad = forward.gradient
             if not cut and said + len(response) > len(ids) and grad is not None and not bool(grad[n, -1].any()):
-                continue  # the token is not cut off: nothing predicts it
+                continue  # not cut off: nothing predicts the token
             rank = own, grad is not None and bool(grad[n].any()), not lacks
             if best is None or rank > best[0]:
                 best = rank, (forward, n, start, said, response)
@@ -153,8 +155,8 @@ def _best(
 
 
 def _places(ids: Ids, response: Ids) -> list[int]:
-    """Yield the positions of the response in a row, possibly without a last token that is cut off by the end of the
-    row."""
+    """Return the positions of the response in a row, possibly without its last token if the end of the row cuts it
+    off."""
     size = len(response)
     whole = [n for n in range(1, len(ids) - size + 1) if ids[n] == response[0] and ids[n : n + size] == response]
     cut = len(ids) - size + 1
@@ -162,9 +164,9 @@ def _places(ids: Ids, response: Ids) -> list[int]:
 
 
 def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list[int]:
-    """Yield the positions at which a row contains a response without its last token, followed by padding, and the loss
-    trains that token: at the position that predicts it, its logit has the largest gradient. Unknown without a
-    gradient."""
+    """Return the positions at which a row contains a response without its last token, followed by padding, if the loss
+    trains that token. The loss trains the token if its logit has the largest gradient at the predicting position.
+    Without a gradient, it is unknown whether the loss trains the token."""
     size, grad = len(response) - 1, forward.gradient
     places = [
         n for n in range(1, len(ids) - size) if ids[n : n + size] == response[:-1] and ids[n + size] != response[-1]
@@ -182,8 +184,8 @@ def _before_padding(forward: Forward, row: int, ids: Ids, response: Ids) -> list
 
 
 def _unmistakable(response: Ids, lacks: bool) -> bool:
-    """Return whether a response that follows ids other than its prompt is reliably identified; a single end token is
-    not, because it occurs in many rows."""
+    """Return whether a response that follows ids other than its prompt is reliably identified. A single end token is
+    not reliable, because it occurs in many rows."""
     return len(response) > 2 if lacks else len(set(response)) > 1
 
 
@@ -201,6 +203,6 @@ def _bounded(at: _Place, everything: Sequence[_Place | None]) -> Sample:
     beside = [o for o in everything if o is not None and o[0] is forward and o[1] == row and o is not at]
     low = max((o[3] + len(o[4]) for o in beside if o[3] < said), default=0)
     end = min(said + len(response), forward.input_ids.shape[1])
-    after = [max(o[2], end) for o in beside if o[3] > said]  # tokens before the next prompt belong to this one
+    after = [max(o[2], end) for o in beside if o[3] > said]  # tokens before the next prompt belong to this sample
     high = min(after, default=forward.input_ids.shape[1])
     return Sample(forward, row, max(start, low), said, response, max(start, low) if low else 0, high)

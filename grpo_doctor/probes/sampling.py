@@ -24,7 +24,7 @@ _TOLD = ("return_dict_in_generate", "output_scores", "output_logits")
 
 
 def _told(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
-    """Return arguments of generate that shorten the output and return its scores."""
+    """Return arguments with which ``generate`` produces a shorter output and returns its scores."""
     config = kwargs.get("generation_config")
     if config is not None:
         config = copy.deepcopy(config)
@@ -54,14 +54,14 @@ LIBRARY_TOP_K = 50
 
 
 def _shut_out(found: Any) -> list[tuple[float, bool]]:
-    """Return the mean probability at each step of the tokens that the processors exclude, except a few special ones,
-    and whether the library's default number of tokens remains."""
+    """Return the mean probability at each step of the tokens that the processors exclude, except a few special tokens.
+    The second result is whether the library's default number of tokens remains."""
     out = []
     for score, logits in zip(found.scores, found.logits or (), strict=False):
         shut = score.isinf()
         best = score.masked_fill(shut, -torch.inf).topk(2, -1)
         raw = logits.to(score).gather(-1, best.indices)
-        # the two most likely tokens show the temperature, because filters keep their odds
+        # the odds of the two most likely tokens, which filters keep, show the temperature
         temperature = ((raw[:, :1] - raw[:, 1:]) / (best.values[:, :1] - best.values[:, 1:])).nan_to_num(1.0, 1.0, 1.0)
         mass = ((logits.to(score) / temperature.clamp(0.05, 20)).softmax(-1) * shut).sum(-1)
         left = shut.shape[-1] - shut.sum(-1)
@@ -72,7 +72,7 @@ def _shut_out(found: Any) -> list[tuple[float, bool]]:
 def _of_rows(told: Sequence[tuple[Ids, Tensor]], new: Tensor) -> Tensor | None:
     """Return (N, R) scores of the new tokens (N, R), from one or several calls of ``generate``.
 
-    None if a row is not found.
+    Return None if a row is not found.
     """
     left, out = list(told), torch.zeros(new.shape, device=new.device)
     for n, row in enumerate(new.tolist()):
@@ -90,7 +90,7 @@ class Drawn(NamedTuple):
     tokens: Tensor
     """(N, P + R), including the prompt."""
     logprobs: Tensor | None
-    """(N, R) under the distribution that was sampled from, after every processor, or None if unknown."""
+    """(N, R) under the distribution that was sampled from (after every processor), or None if unknown."""
     shut: float
     """Mean probability at each step of the tokens that a filter (top-p, top-k, min-p) excluded; 0 if unknown."""
     default: bool
@@ -154,8 +154,8 @@ def end_ids(tokenizer: Any, model: Any) -> frozenset[int]:
 
 
 def agreement(one: Tensor, two: Tensor, width: int) -> float:
-    """Return the share of equal new tokens (N, P + R) after the width of the prompts; tokens that only one of them has
-    count as unequal."""
+    """Return the share of equal new tokens of two outputs (N, P + R), after the width of the prompts. Tokens that only
+    one output has count as unequal."""
     a, b = one[:, width:], two[:, width:]
     shared = min(a.shape[1], b.shape[1])
     return float((a[:, :shared] == b[:, :shared]).sum()) / (len(a) * max(a.shape[1], b.shape[1]))

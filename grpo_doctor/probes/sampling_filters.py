@@ -1,6 +1,6 @@
 """Measures how a sampler draws from scripted logits: its temperature, and the tokens that its filters exclude.
 
-If torch draws the tokens, its input probabilities show this directly; otherwise draws are counted.
+If torch draws the tokens, its input probabilities show temperature and filters directly; otherwise, draws are counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Scripted:
         self.script[words] = logits
         self.over = self.script if end is None else torch.full((size,), -1e4).index_fill(0, torch.tensor([end]), 0.0)
         self.scripted = False
-        """Whether the last pass returned the words' logits and not those that end a row."""
+        """Whether the last pass returned the words' logits and not the logits that end a row."""
 
     def _drawn(self, rows: int, most: int, seed: int) -> Tensor:
         """Return the new tokens of some rows. After enough forward passes (a sampler may process one row at a time),
@@ -47,7 +47,7 @@ class Scripted:
             return sampled(self.sample, ids, torch.ones_like(ids), self.model, seed)[:, ids.shape[1] :]
 
     def handed(self) -> list[Tensor]:
-        """Return the probabilities from which torch draws, largest first, or nothing if the sampler draws by other
+        """Return the probabilities from which torch draws (largest first), or nothing if the sampler draws by other
         means."""
         seen: list[Tensor] = []
 
@@ -84,13 +84,13 @@ def _watched(multinomial: Callable[..., Tensor], keep: Callable[[Tensor], None])
 def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], temperature: float) -> float:
     """Return the total probability of the words that a sampler never draws.
 
-    8 of 64 words share 0.85 of the probability at the sampler's temperature, as for a trained policy. If draws are
-    counted, each word should occur at least five times; one word in 150 is missing by chance, so up to five are
-    allowed.
+    At the sampler's temperature, 8 of 64 words share 0.85 of the probability, as for a trained policy. If draws are
+    counted, each word is expected at least five times. One word in 150 is missing by chance, so up to five missing
+    words are allowed.
     """
     words = plain_ids(tokenizer, model, rows, count=64)
     likely = len(words) // 8
-    # no two are equal, because a top-k may keep all ties of its last token
+    # all differ, because a top-k may keep all ties of its last token
     shares = torch.linspace(1.05, 0.95, len(words)) * 0.15 / (len(words) - likely)
     shares[:likely] = torch.linspace(1.05, 0.95, likely) * 0.85 / likely
     shares /= shares.sum()
@@ -115,8 +115,7 @@ def measured_temperature(
 ) -> Measured:
     """Return the temperature at which a sampler draws tokens from scripted logits; 0 means greedy.
 
-    Six tokens have logits that differ by half the declared temperature, because filters keep the odds of the remaining
-    tokens.
+    Six tokens have logits that differ by half the declared temperature. Filters keep the odds of the remaining tokens.
     """
     words = plain_ids(tokenizer, model, rows)[:6]
     steps = torch.arange(len(words)) * 0.5 * declared

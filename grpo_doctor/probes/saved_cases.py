@@ -44,10 +44,10 @@ def _shown(value: Any) -> str:
 
 
 def keep(path: Path, findings: Sequence[Finding], adapter: Path, trl: str | None = None) -> int:
-    """Write one pytest case to ``path`` for each finding above info, and return their number.
+    """Write one pytest case to ``path`` for each finding above info, and return the number of cases.
 
-    Nothing is written without findings. Raises `AdapterError` if the file contains anything but such tests, or cannot
-    be written.
+    Nothing is written without findings. Raises `AdapterError` if the file contains anything except generated tests, or
+    cannot be written.
     """
     kept = [f for f in findings if f.level > Severity.INFO]
     try:

@@ -1,8 +1,8 @@
 """Reads a training script as a sequence of statements, and executes the statements that create given objects.
 
-The sequence ends at the first ``backward``. It follows the block under ``if __name__``, the trainer's own functions
-that are called along the way (with their parameters), and the first pass of each loop. Only the statements that the
-requested names depend on are run, so nothing is trained.
+The sequence ends at the first ``backward``. The sequence follows the block under ``if __name__``, called functions of
+the trainer (with their parameters), and the first pass of each loop. Only the statements that the requested names
+depend on are run, so nothing is trained.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONFIGURES = frozenset(
     "freeze gradient_checkpointing_disable gradient_checkpointing_enable half makedirs mkdir requires_grad_ "
     "resize_token_embeddings set_defaults setdefault to update".split()
 )
-"""Methods that change only the object on which they are called, or that make a folder."""
+"""Methods that change only the object on which they are called, or that create a folder."""
 
 
 class Own(NamedTuple):
@@ -56,10 +56,10 @@ class Loop(NamedTuple):
 
 
 def parsed(path: Path) -> ast.Module:
-    """Return the syntax tree of a Python file. Raises `AdapterError` if it is unreadable or not Python."""
+    """Return the syntax tree of a Python file. Raises `AdapterError` if the file is unreadable or not Python."""
     try:
         tree = ast.parse(path.read_bytes(), filename=str(path))
-        compile(tree, str(path), "exec", dont_inherit=True)  # also rejects errors such as duplicate parameters
+        compile(tree, str(path), "exec", dont_inherit=True)  # also detects errors such as duplicate parameters
     except OSError as error:
         raise AdapterError(f"{path}: cannot be read: {error.strerror}") from None
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
@@ -68,7 +68,8 @@ def parsed(path: Path) -> ast.Module:
 
 
 def roots(path: Path) -> list[Path]:
-    """Return the folders from which a file may import: its own and the three above it, with or without ``src``."""
+    """Return the folders from which a file may import: its own folder and the three folders above, with or without
+    ``src``."""
     above = [path.absolute().parent, *list(path.absolute().parents)[1:4]]
     return [root for folder in above for root in (folder, folder / "src")]
 
@@ -104,7 +105,7 @@ class Script:
                     try:
                         self.trees[other] = parsed(other)
                     except AdapterError:
-                        continue  # the trainer cannot import it either
+                        continue  # the trainer cannot import the file either
                     self.modules[other] = name
                     left.append(other)
         self._name_star_imports()
@@ -119,7 +120,7 @@ class Script:
                     own = {f"{node.name}.{f.name}": f for f in node.body if isinstance(f, Function)}
                     self.methods = own | self.methods
         self._kinds: dict[str, set[str]] = {"self": {name.partition(".")[0] for name in self.methods}}
-        """The classes of which a variable or an attribute may hold an instance."""
+        """The classes of which a variable or an attribute may be an instance."""
         for n in (n for tree in self.trees.values() for n in ast.walk(tree) if isinstance(n, ast.Assign)):
             kind = getattr(n.value.func, "id", "") if isinstance(n.value, ast.Call) else ""
             for name in (_held(t) for t in n.targets if kind in self._kinds["self"]):
@@ -141,7 +142,7 @@ class Script:
                     node.names = [ast.alias(n) for n in sorted(names - {"*"})] or node.names
 
     def _training(self) -> set[str]:
-        """Return the names of functions and methods that make a backward pass, directly or through their calls."""
+        """Return the names of functions and methods that run a backward pass, directly or through calls."""
         every = {**{name: own.node for name, own in self.functions.items()}, **self.methods}
         found: set[str] = set()
         while more := {name for name, node in every.items() if name not in found and self._called(node, found)}:
@@ -218,8 +219,8 @@ class Script:
         self._follow(own.node.body, own.file)
 
     def needed(self, names: Iterable[str], given: Iterable[str] = (), end: int | None = None) -> list[Statement]:
-        """Return the statements that these names depend on, without those that only create given objects, among the
-        first ``end`` statements."""
+        """Return those of the first ``end`` statements that these names depend on, except statements that only create
+        given objects."""
         wanted, have, taken = set(names), set(given), set[int]()
         while True:
             more = {
@@ -233,15 +234,14 @@ class Script:
             wanted |= {name for n in more for name in reads(self.line[n].node)}
 
     def lacks(self, *names: str) -> set[str]:
-        """Return the names on which these names depend but that the sequence does not create, such as an argument of
-        ``main``."""
+        """Return dependencies of these names that the sequence does not create, such as an argument of ``main``."""
         wanted = {n for s in self.needed(names) for n in reads(s.node)} | set(names)
         made = {n for s in self.line for n in writes(s.node)} | vars(builtins).keys()
         return wanted - made - {"__file__", "__name__"}
 
     def values(self) -> dict[str, ast.expr | None]:
-        """Return the names that statements of the sequence assign, also in both branches of a condition, with the last
-        value of each if there is a single one."""
+        """Return the names that statements of the sequence assign, including names that both branches of a condition
+        assign. Each name is returned with its last value, or None if there is no single value."""
         found: dict[str, ast.expr | None] = {}
         for statement in self.line:
             node = statement.node
@@ -293,7 +293,7 @@ def writes(node: ast.AST) -> set[str]:
 
 
 def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes of a statement without those inside functions and comprehensions."""
+    """Yield the nodes of a statement, except nodes inside functions and comprehensions."""
     yield node
     if not isinstance(node, _CLOSED):
         for child in ast.iter_child_nodes(node):
@@ -301,7 +301,7 @@ def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def reads(node: ast.AST) -> set[str]:
-    """Return the names that a statement, or what it defines, uses from outside."""
+    """Return the outside names that a statement uses, including those in its definitions."""
     if isinstance(node, ast.Name):
         return {node.id} if isinstance(node.ctx, ast.Load) else set()
     if isinstance(node, ast.arg):
@@ -316,7 +316,7 @@ def reads(node: ast.AST) -> set[str]:
 
 
 def read_before(node: ast.stmt) -> set[str]:
-    """Return the names that a statement uses from outside, without those that its loops and blocks bind first."""
+    """Return the outside names that a statement uses, except names that its loops and blocks bind first."""
     targets = [n.target for n in ast.walk(node) if isinstance(n, ast.For | ast.comprehension)]
     targets += [n.optional_vars for n in ast.walk(node) if isinstance(n, ast.withitem) and n.optional_vars]
     return reads(node) - {name for target in targets for name in writes(target)}

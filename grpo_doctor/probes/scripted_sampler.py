@@ -39,8 +39,8 @@ class Logprob(NamedTuple):
 class Completion:
     """One answer, with the names of vLLM's ``CompletionOutput``.
 
-    The log-probabilities of its tokens are those of the model, at the sampling temperature. They are computed on first
-    use.
+    The log-probabilities of its tokens are those of the model, at the sampling temperature. The log-probabilities are
+    computed on first use.
     """
 
     def __init__(self, text: str, token_ids: Ids, index: int, finish_reason: str, scores: _Scores, row: int) -> None:
@@ -50,7 +50,7 @@ class Completion:
 
     @property
     def logprobs(self) -> list[dict[int, Logprob]]:
-        """Return one mapping per token, which contains the token itself."""
+        """Return one mapping per token, from the token to its log-probability."""
         return self._scores.of(self._row)
 
     @property
@@ -107,7 +107,7 @@ class _Scores:
 class ScriptedSampler:
     """Makes a trainer's own rollout produce given responses, with any sampler.
 
-    There are two ways to use it, which can be combined. Inside ``with sampler.saying(responses):`` every
+    A scripted sampler can be used in two ways, which can be combined. Inside ``with sampler.saying(responses):`` every
     ``model.generate`` and every sampling loop over the model gives these responses, in order::
 
         sampler = probes.ScriptedSampler(tokenizer, model)
@@ -116,8 +116,8 @@ class ScriptedSampler:
             # its own rollout, mask and old log-probabilities return my_trainer.loss(batch | {"advantages": advantages})
 
     If the trainer samples with its own engine, the sampler replaces that engine: it has vLLM's ``generate`` and
-    ``chat`` (``my_trainer.llm = sampler``). Probes script it like a model. Its answers contain the model's own
-    log-probabilities; `update_weights` increments the version in each request.
+    ``chat`` (``my_trainer.llm = sampler``). Probes script the sampler like a model. The sampler's answers contain the
+    model's own log-probabilities; `update_weights` increments the version in each request.
     """
 
     def __init__(self, tokenizer: Any, model: Any = None) -> None:
@@ -138,13 +138,14 @@ class ScriptedSampler:
     def generate(
         self, prompts: Any = None, sampling_params: Any = None, *, prompt_token_ids: Any = None, **ignored: Any
     ) -> list[Request]:
-        """Answer as vLLM's ``LLM.generate`` does: prompts are texts, lists of ids, or mappings with either."""
+        """Answer as vLLM's ``LLM.generate`` does. Prompts are texts, lists of ids, or mappings with a text or a list of
+        ids."""
         given = prompt_token_ids if prompt_token_ids is not None else prompts
         single = isinstance(given, str | dict)
         return self._answered([self._ids(p) for p in ([given] if single else given)], sampling_params)
 
     def chat(self, messages: Any, sampling_params: Any = None, **ignored: Any) -> list[Request]:
-        """Answer as vLLM's ``LLM.chat`` does: one conversation, or a list of them."""
+        """Answer as vLLM's ``LLM.chat`` does, for one conversation or a list of conversations."""
         chats = [messages] if messages and isinstance(messages[0], dict) else messages
         render = self.tokenizer.apply_chat_template
         rows = [flat_ids(render(chat, tokenize=True, add_generation_prompt=True)) for chat in chats]

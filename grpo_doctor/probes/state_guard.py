@@ -20,8 +20,8 @@ _TOKENIZER = ("padding_side", "truncation_side", "pad_token", "pad_token_id")
 
 
 class Snapshot:
-    """The state of an adapter's models, optimizer and tokenizer, of other trained objects of its entry points, and of
-    every random generator."""
+    """The state of an adapter's models, optimizer and tokenizer, of other trained objects that its entry points use,
+    and of every random generator."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.tokenizer, self.settings = adapter.tokenizer, adapter.settings
@@ -30,7 +30,7 @@ class Snapshot:
         """Saved parameters, buffers and modules."""
         found = held([*adapter.seams.values()])
         self.whole = found.whole
-        """Whether everything that the entry points use was searched."""
+        """Whether all objects that the entry points use were searched."""
         self.add([adapter.model, adapter.reference, adapter.base])
         self.add([m for m in found.modules if any(id(p) not in self.known for p in m.parameters())])
         optimizers = {id(o): o for o in (adapter.optimizer, *found.optimizers) if o is not None}
@@ -48,7 +48,7 @@ class Snapshot:
         self.random = self._of_random()
 
     def add(self, models: Sequence[torch.nn.Module | None]) -> None:
-        """Save the current state of these models as well."""
+        """Add the current state of these models."""
         for model in models:
             if model is not None:
                 self.saved.append(self._of_model(model))
@@ -124,7 +124,7 @@ def _restore_model(saved: Mapping[str, Any]) -> None:
 
 
 def _of_optimizer(optimizer: torch.optim.Optimizer) -> tuple[list[dict[str, Any]], dict[torch.Tensor, Any]]:
-    """Return the settings of an optimizer's parameter groups, and its state."""
+    """Return the settings of an optimizer's parameter groups, and the state of the optimizer."""
     groups = [{k: copy.copy(v) for k, v in g.items() if k != "params"} for g in optimizer.param_groups]
     return groups, {p: copy.deepcopy(s) for p, s in optimizer.state.items()}
 
@@ -143,7 +143,7 @@ def _configs(model: torch.nn.Module) -> list[Any]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Return whether two configurations are equal; False if a tensor in them has no truth value."""
+    """Return whether two configurations are equal; False if comparing tensors gives no truth value."""
     try:
         return bool(one == other)
     except (RuntimeError, ValueError):
@@ -159,14 +159,15 @@ def _numbers(own: dict[Any, Any]) -> dict[Any, int | float]:
 
 
 def _inside(one: Any, *kinds: type) -> list[Any]:
-    """Yield the attributes of an object whose type is exactly one of these."""
+    """Yield the attributes of an object whose type is exactly one of the given types."""
     return [value for value in vars(one).values() if type(value) in kinds]
 
 
 class _Flags(NamedTuple):
-    """A module's attributes, with copies of those that may be changed in place: hooks, buffers, lists of adapters.
+    """A module's attributes, with copies of attributes that may be changed in place: hooks, buffers, lists of adapters.
 
-    Tensors are stored separately. A library's marker that its hooks are installed must be restored together with them.
+    Tensors are stored separately. A library's marker that its hooks are installed must be restored together with the
+    hooks.
     """
 
     attributes: dict[str, Any]
@@ -185,6 +186,6 @@ def _put_back(module: torch.nn.Module, flags: _Flags) -> None:
     for value, items in flags.copies:
         if isinstance(value, list):
             value[:] = items
-        elif value or items:  # almost all of these attributes are empty
+        elif value or items:  # almost all are empty
             value.clear()
             value.update(items)

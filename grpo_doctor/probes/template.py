@@ -1,10 +1,10 @@
-"""Gives `grpo-doctor probe` access to the functions of a trainer. Delete the functions that you do not have; their
-probes are then skipped.
+"""Gives `grpo-doctor probe` access to the functions of a trainer. Delete functions that your trainer does not have;
+their probes are then skipped.
 
 `grpo-doctor probe` EXECUTES this file. Every function is called with crafted inputs; nothing is trained, and weights,
 optimizer and random state are restored. Ids are lists of int without padding, tensors are torch tensors on the model's
-device. N is the number of samples, P is the width of the padded prompts, R the width of the responses, and T the width
-of both together.
+device. N is the number of samples, P the width of the padded prompts, R the width of the responses, and T the width of
+both.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from .entry_points import Ids, Unjudged
 
 
 def readable(tokenizer: Any, model: Any = None) -> Any:
-    """Return a transformers tokenizer itself, or else a wrapper for probes, which can be hashed."""
+    """Return a transformers tokenizer itself, or a hashable wrapper for any other tokenizer."""
     if tokenizer is None or (hasattr(tokenizer, "all_special_ids") and isinstance(tokenizer, Hashable)):
         return tokenizer
     return OwnTokenizer(tokenizer, model)
@@ -18,7 +18,7 @@ def readable(tokenizer: Any, model: Any = None) -> Any:
 
 class OwnTokenizer:
     """Wraps a tokenizer that has little more than `encode` and `decode`, and adds the arguments and the length of
-    transformers tokenizers. Everything else is passed through to the tokenizer."""
+    transformers tokenizers. All other calls are passed through to the tokenizer."""
 
     def __init__(self, tokenizer: Any, model: Any = None) -> None:
         vars(self).update(_own=tokenizer, _model=model)
@@ -33,7 +33,7 @@ class OwnTokenizer:
             raise Unjudged(f"the tokenizer's {name} cannot be changed") from None
 
     def __len__(self) -> int:
-        """Return the number of ids, or 0 if neither the tokenizer nor the model provides it."""
+        """Return the number of ids, or 0 if neither the tokenizer nor the model provides the number."""
         if hasattr(self._own, "__len__"):
             return len(self._own)
         for name in ("vocab_size", "n_vocab", "get_vocab_size"):  # as in tiktoken and tokenizers

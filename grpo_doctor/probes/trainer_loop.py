@@ -1,7 +1,7 @@
 """Runs a trainer's own training loop on prompts, responses and advantages that a probe chooses.
 
 Most trainers have no function that takes samples and advantages: one function samples, scores and normalises, another
-computes the loss. The loop as a whole is the only way to call them.
+computes the loss. Only the loop as a whole can call these functions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Replacement = tuple[Any, str, Any]
 
 
 class Trained(NamedTuple):
-    """What one pass has sampled and trained on."""
+    """The generations of one pass, and the rows of ids that it trained on."""
 
     calls: list[Call]
     rows: set[tuple[int, ...]]
@@ -67,7 +67,7 @@ class TrainerLoop:
             if self.optimizers:
                 break
         for group in (g for optimizer in self.optimizers for g in optimizer.param_groups):
-            group["lr"] = group["lr"] or group.get("initial_lr", 0.0)  # a warm-up begins at 0, where nothing moves
+            group["lr"] = group["lr"] or group.get("initial_lr", 0.0)  # a warm-up begins at 0, where no weight changes
         self.copies, self.whole = 1, False
         self.prompts: list[str] | None = None
         self.rollout: Callable[..., Any] | None = None
@@ -79,7 +79,7 @@ class TrainerLoop:
             self.rollout, self.step = self._rollout, self._step
 
     def _find_objects(self) -> None:
-        """Find the model, its tokenizer, optimizer and reference by name, or else by what they are."""
+        """Find the model, its tokenizer, optimizer and reference by name, or else by type."""
         parts = self.parts
         found = held([lambda: parts])
         inside = [vars(self.parts), *(vars(o) for o in found.own)]
@@ -107,7 +107,7 @@ class TrainerLoop:
         )
 
     def _find_prompts(self) -> list[str]:
-        """Find the training data; return prompts of unequal length in it."""
+        """Find the training data, and return prompts of unequal length from it."""
         self.hooks.searching = True
 
         def found(loader: Any) -> Iterator[Any]:
@@ -131,8 +131,8 @@ class TrainerLoop:
         return [labels[n * (len(labels) - 1) // 3] for n in range(4)]
 
     def _unusable(self, whole: bool) -> str | None:
-        """Run the loop, with its batch size if ``whole``, otherwise with at most as many rows as samples; return why
-        that is impossible."""
+        """Run the loop, with its own batch size if ``whole``, otherwise with at most as many rows as samples. Return
+        the reason if that is impossible."""
         self.whole = whole
         try:
             answers = complete(plain_ids(self.tokenizer, self.model), [4], special_ids(self.tokenizer).eos) * 2
@@ -182,7 +182,7 @@ class TrainerLoop:
         except Finished:
             pass
         except Exception:
-            if not now.done:  # afterwards, only logging and saving follow
+            if not now.done:  # only logging and saving follow
                 raise
         finally:
             self.hooks.now = None
@@ -213,7 +213,7 @@ class TrainerLoop:
         return texts[:: self.copies][: len(prompts)]
 
     def _without_prompt(self, text: str, prompt: Tensor) -> str:
-        """Return the response in a text with which a reward function also receives the prompt."""
+        """Return the response part of a text that also contains the prompt."""
         for hidden in (False, True):
             text = text.removeprefix(self.tokenizer.decode(prompt, skip_special_tokens=hidden))
         return text
@@ -287,7 +287,7 @@ def _readers(now: Pass | None) -> list[Replacement]:
 
 
 def _label(row: Any) -> str:
-    """Return the text by which a row of training data is known: its prompt, or else its first text."""
+    """Return the text that identifies a row of training data: its prompt, or else its first text."""
     if not isinstance(row, Mapping):
         return str(row)
     texts = {n: v for n, v in row.items() if isinstance(v, str)}

@@ -1,8 +1,9 @@
 """Finds objects that a trainer's functions use but its adapter does not name: optimizers, their parameters, and
 schedulers.
 
-The search follows functions, closures, instances and the globals of the user's own files. It does not follow libraries:
-a library object, such as a trainer, leads only to the modules, optimizers and schedulers among its attributes.
+The search follows functions, closures, instances and the globals of the user's own files. The search does not follow
+libraries: for a library object, such as a trainer, only modules, optimizers and schedulers among its attributes are
+visited.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ class Held(NamedTuple):
     """The reachable objects."""
 
     modules: list[torch.nn.Module]
-    """Modules with a parameter that one of the optimizers trains and that are not inside another such module."""
+    """Outermost modules with a parameter that one of the optimizers trains."""
     optimizers: list[torch.optim.Optimizer]
     schedulers: list[torch.optim.lr_scheduler.LRScheduler]
     own: list[Any]
     """Objects of the user's own classes, whose counters and buffers change with every call."""
     whole: bool
-    """Whether everything was visited."""
+    """Whether all reachable objects were visited."""
 
 
 def held(functions: Iterable[Callable[..., Any]]) -> Held:
@@ -63,7 +64,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
 
 
 def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:
-    """Return the objects that functions lead to, nearest first, and whether these are all."""
+    """Return the objects that functions lead to, nearest first, and whether the list is complete."""
     known = {id(one): one for one in functions}
     left = deque(known.values())
     while left and len(known) < MOST:
@@ -75,7 +76,7 @@ def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:
 
 
 def written_in(functions: Iterable[Callable[..., Any]]) -> tuple[list[str], list[str]]:
-    """Return the texts and the regular expressions in the user's own code that functions lead to, nearest first."""
+    """Return the texts and the regular expressions in the user's own code that functions lead to (nearest first)."""
     texts: dict[str, None] = {}
     patterns: dict[str, None] = {}
     for one in _reached(functions)[0]:
@@ -99,7 +100,7 @@ def _beyond(one: Any) -> Iterable[Any]:
 
 
 def _of_library(one: Any) -> bool:
-    """Return whether a module, class or function belongs to Python, an installed package or this one."""
+    """Return whether a module, class or function belongs to Python, an installed package or grpo-doctor."""
     kind = type(one)
     if kind is types.FunctionType:
         return _installed(one.__code__.co_filename)

@@ -20,7 +20,7 @@ _FINE = {"render", "mask", "logprobs", "objective"}
 def given_by_updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
     """Derive `backward` from the adapter's own `step`, and `loss` from its own `backward` if there is no `loss`.
 
-    This does not apply to an optimizer that maximises: the gradient in ``p.grad`` then has the opposite sign of a loss.
+    If the optimizer maximises, nothing is derived, because the gradient in ``p.grad`` has the opposite sign of a loss.
     """
     found: dict[str, Callable[..., Any]] = {}
     model, optimizer = adapter.model, adapter.optimizer
@@ -116,7 +116,7 @@ def maximises(optimizer: torch.optim.Optimizer | None) -> bool:
 
 
 def turned(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
-    """Return the loss and its gradient with the opposite sign, as probes expect, for a trainer that maximises."""
+    """For a trainer that maximises, return the loss and its gradient with the opposite sign, as probes expect."""
     out: dict[str, Callable[..., Any]] = {}
     for name in {"loss", "objective"} & seams.keys():
         out[name] = functools.wraps(seams[name])(lambda *given, f=seams[name]: -f(*given))

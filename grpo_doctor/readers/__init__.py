@@ -1,4 +1,4 @@
-"""Reads any log into a `Run`: `read` returns the runs, and `survey` also returns the outcome for every file.
+"""Reads any log into `Run` objects: `read` returns the runs, and `survey` also returns the outcome for every file.
 
 The other names are for readers of new formats; see the tutorial in ``.github/CONTRIBUTING.md``.
 """
@@ -27,9 +27,9 @@ __all__ = ["Event", "Head", "Input", "NotRead", "ReadError", "Run", "RunBuilder"
 
 
 def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
-    """Return the runs in a file or a folder. Raises `ReadError` for unreadable input.
+    """Return the runs in a file or a folder. Raises `ReadError` if the input cannot be read.
 
-    Text without a known metric gives one empty run of type ``none``, which is not judged.
+    For text without a known metric, the result is one empty run of type ``none``, which is not judged.
     """
     found = survey(path, mapping)
     if found.failed and not found.runs:
@@ -41,8 +41,8 @@ def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
 
 
 Kept = dict[Path, tuple[FileState, list[Run], list[Any]]]
-"""Files of rollouts with their state, their runs, and what was collected: those of earlier steps do not change, and one
-file of all steps only grows."""
+"""Files of rollouts, each with its state, its runs, and the collected statistics. Files of earlier steps do not change,
+and a file of all steps only grows."""
 
 
 def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | None = None) -> Survey:
@@ -52,7 +52,8 @@ def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | No
     Args:
         path: the input.
         mapping: record fields by log key.
-        kept: unchanged files of rollouts from an earlier call; this call adds its files.
+        kept: files of rollouts from earlier calls. Unchanged files are not read again, and the files of this call are
+            added.
     """
 
     def read_file(log: Path) -> list[Run]:
@@ -83,6 +84,6 @@ def survey(path: Path, mapping: Mapping[str, str] | None = None, kept: Kept | No
         return Survey(*of_archive(path, read_file))
     except ReadError:
         raise
-    except Exception as error:  # noqa: BLE001 - what breaks the reader costs this input alone
+    except Exception as error:  # noqa: BLE001 - an error of the reader must not affect other inputs
         return Survey([], [Answer(str(path), "failed", bug(error))])
     return Survey(runs, [Answer(str(path), "read")])

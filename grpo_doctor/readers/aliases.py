@@ -1,9 +1,9 @@
-"""Maps the keys of other trainers to record fields by meaning, with the unit.
+"""Maps the keys of other trainers to record fields by meaning, including the unit.
 
-The tables are in ``aliases.csv``. Exact keys of known trainers and misleading keys come first, followed by names used
-by custom trainers. These are sets of words, so that ``mean_rew``, ``Avg Reward`` and ``reward/mean`` are one entry.
-Other keys are not read: an ambiguous key is reported, never guessed. If several keys of a log mean the same field, the
-earlier row is preferred.
+The tables are in ``aliases.csv``. Exact keys of known trainers and misleading keys come first, followed by names that
+custom trainers use. Names of custom trainers are sets of words, so that ``mean_rew``, ``Avg Reward`` and
+``reward/mean`` match one entry. Other keys are not read: an ambiguous key is reported, never guessed. If several keys
+of a log mean the same field, the key with the earlier row in the table is preferred.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .settings import declared
 
 
 class Alias(NamedTuple):
-    """A field and how its value is computed: ``offset + scale * value``; a lower rank is preferred."""
+    """A field, and how its value is computed: ``offset + scale * value``. A lower rank is preferred."""
 
     field: str
     scale: float = 1.0
@@ -29,9 +29,9 @@ class Alias(NamedTuple):
 
 
 TRAPS = frozenset(name for _, name in TABLES["trap"])
-"""Keys that look like a field but mean something else: sums over the sequence (``objective/entropy``), the change
-within an update (``ppo_kl``, exactly 0 on-policy), values after shaping, values of another network, or TRL's response
-limit."""
+"""Keys that look like a field but have another meaning. Examples are sums over the sequence (``objective/entropy``) and
+the change within an update (``ppo_kl``, exactly 0 on-policy). Other examples are values after shaping, values of
+another network, and TRL's response limit."""
 _CANONICAL = {word: canon for canon, word in TABLES["word"]}
 _DROPPED = frozenset("div divergence of the per to current cur stats statistics".split())
 _NAMESPACES = frozenset(
@@ -39,29 +39,29 @@ _NAMESPACES = frozenset(
     "progress env environment episode episodes epoch epochs iteration iterations batch update updates trainer learner "
     "global scalars losses perf performance selfplay objective".split()
 )
-"""Words in path prefixes that carry no meaning, as in ``ppo_policy/entropy``."""
+"""Words in path prefixes that do not change the meaning of a key, as in ``ppo_policy/entropy``."""
 _OF_EPISODES = frozenset(
     "env environment episode episodes epoch epochs iteration iterations objective selfplay".split()
 )
 """Prefixes under which a KL may be per token or summed over a response."""
 _UNSPACED = {word: canon for canon, word in TABLES["script"]}
-"""Words of languages without spaces, longest first if one contains another."""
+"""Words of languages that are written without spaces. A word comes before the words that it contains."""
 
 _CAMEL = re.compile(r"([a-z])([A-Z])")
 _SCALE = re.compile(r"\((\d+(?:\.\d+)?e[-+]?\d+)\)")
 _WORD = re.compile(r"[^\W_]+", re.UNICODE)
 _AVERAGED = re.compile(r"[_\s](?:mean[_\s])?(?:over|across)[_\s].*$", re.IGNORECASE)
-"""The averaging part of a long name: ``reward_across_all_groups``."""
+"""The part of a long name that describes averaging, as in ``reward_across_all_groups``."""
 
 
 def _alias(field: str, name: str, rank: int) -> tuple[str, Alias]:
-    """Return a name without the sign of a complement, and its meaning."""
+    """Return a name without the prefix ``1-`` of a complement, and its meaning."""
     rest = name.removeprefix("1-")
     return rest, Alias(field, rank=rank) if rest == name else Alias(field, -1.0, 1.0, rank)
 
 
 def _ranked(table: str, first: int) -> Iterator[tuple[str, Alias]]:
-    """Return the names of a table with their meanings; the preferred name of a field has the lowest rank."""
+    """Yield the names of a table with their meanings. The preferred name of a field has the lowest rank."""
     ranks: Counter[str] = Counter()
     for field, name in TABLES[table]:
         yield _alias(field, name, first + ranks[field])
@@ -80,12 +80,14 @@ def _worded() -> dict[frozenset[str], Alias]:
 
 
 def _spelt(key: str) -> str:
-    """Normalise the separators of a key: table columns use ``_``, ``.`` or ``:`` where trainers write a slash."""
+    """Normalise the separators of a key, because table columns use ``_``, ``.`` or ``:`` where trainers write a
+    slash."""
     return _PARTED.sub("_", key)
 
 
 def _loose() -> dict[str, tuple[Alias, ...]]:
-    """Return the trainers' keys with normalised separators; a key that is already normalised comes first."""
+    """Return the meanings of the trainers' keys by normalised key. A key that needs no normalisation takes
+    precedence."""
     found: dict[str, tuple[Alias, ...]] = {}
     for key, aliases in _EXACT.items():
         found.setdefault(_spelt(key), aliases)
@@ -99,18 +101,18 @@ _LOOSE_TRAPS = frozenset(_spelt(key) for key in TRAPS)
 _WORDED = _worded()
 _KNOWN = _DROPPED.union(_CANONICAL, *_WORDED)
 _COUNTED = frozenset("correct win solve match".split())
-"""Words whose plural is a number of responses."""
+"""Words whose plural counts responses."""
 _PLURALS = {f"{word}s": word for word in _KNOWN - _COUNTED if f"{word}s" not in _KNOWN}
-"""Understood words by their plurals, as lists are named: ``kl_divs``."""
+"""Known words by their plurals, which name lists, as in ``kl_divs``."""
 STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
     "rl_step ppo_step rollout_step policy_step system/step progress/step progress/batch train/step training_iteration "
     "iteration current_steps global_step/max_steps iter update timesteps total_timesteps "
     "time/total_timesteps it rollout_id rollout/step counters/updates _step".split()
 )
-"""Keys that count the rows, the most reliable first."""
+"""Keys whose values count the rows, the most reliable first."""
 WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")
-"""Names that may count the rows if no better name does and no value repeats."""
+"""Names whose values may count the rows if there is no better name and no value repeats."""
 STEPS = frozenset(
     "step steps iter iters iteration iterations it update updates rollout 步 步骤 步数 第 ステップ 스텝 단계 轮 "
     "adım krok langkah bước الخطوة".split()
@@ -148,7 +150,8 @@ def is_step(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def counts_as(name: str, word: str) -> bool:
-    """Return whether a name is this word, alone or for the training: ``epoch``, ``RL training epoch``."""
+    """Return whether a name consists of this word and words for the training, as in ``epoch`` or ``RL training
+    epoch``."""
     found = words(name)
     return word in found and not found - {word} - _BESIDE
 
@@ -159,8 +162,8 @@ def is_weak(name: str) -> bool:
 
 
 def plain(key: str) -> tuple[str, float]:
-    """Return the key in lowercase without a scale in parentheses, and that scale: ``actor/lr(1e-4)`` gives (actor/lr,
-    1e-4)."""
+    """Return the key in lowercase without a scale in parentheses, and the scale: (actor/lr, 1e-4) for
+    ``actor/lr(1e-4)``."""
     low = key.strip().lower().replace(" / ", "/")
     scale = 1.0
     if "(" in low and (match := _SCALE.search(low)):
@@ -169,20 +172,20 @@ def plain(key: str) -> tuple[str, float]:
 
 
 OF_VERL = ("val/test_score/", "val-core/")
-"""verl's scores on held-out data, one key per dataset."""
+"""Prefixes of verl's scores on held-out data, which have one key per dataset."""
 OF_TRAINING = (*OF_VERL, "episode/")
-"""Prefixes of scores that only training runs write: those of verl, and those of verl-agent's rollouts."""
+"""Prefixes of scores that only training runs log: scores of verl, and scores of verl-agent's rollouts."""
 OF_BATCHES = frozenset(
     "val/sequence_lengths val/ratio val/stop_rate val/num_eos_tokens val/advantages_mean val/solve_rate_hist".split()
 )
-"""Keys under ``val/`` with which TRL's PPO and open-instruct describe training batches; if one of them is present, no
+"""Keys under ``val/`` with which TRL's PPO and open-instruct describe training batches. If a log has such a key, no
 ``val/`` key is a validation metric."""
 
 
 @lru_cache(maxsize=4096)
 def resolve(key: str) -> tuple[Alias, ...]:
-    """Return the meaning of a key, or nothing if the key is unknown or ambiguous. The result is usually one field, and
-    sometimes a share and its complement."""
+    """Return the meanings of a key; empty if the key is unknown or ambiguous. A key usually means one field, and
+    sometimes several, such as a share and its complement."""
     low, scale = plain(key)
     for name in _candidates(low):
         if name in TRAPS:
@@ -201,44 +204,44 @@ def resolve(key: str) -> tuple[Alias, ...]:
     names = key.strip(), "/".join((*namespaces, tail))
     for text in (*names, *(cut for name in names if (cut := _AVERAGED.sub("", name)) != name)):
         found = _rates(words(_SCALE.sub("", text)))
-        # logged values are training means, whether stated or not
+        # logged values are training means even without these words
         alias = _WORDED.get(found) or _WORDED.get(found - {"mean"}) or _WORDED.get(found - {"mean", "train"})
         if alias is not None:
             if alias.field == "kl" and any(of & _OF_EPISODES for of in said.values()):
                 return ()
             return (alias._replace(scale=alias.scale * scale),)
     if _scores_held_out(low, words(key)):
-        return (Alias("eval_score", rank=150),)
+        return (Alias("eval_score", rank=149 if "reward" in low else 150),)  # another score may be an error
     if low in NUMBER_FIELDS and declared(low) is None:
         return (Alias(low, rank=200),)
     return _below_any("/".join(namespaces), tail) if tail != low else ()
 
 
 def _below_any(head: str, tail: str) -> tuple[Alias, ...]:
-    """Return what a name means below an unknown part of a path, as in ``train/logps/clip_ratio``. Such keys come last;
-    if several have the same meaning, none of them is used."""
+    """Return the meanings of a name below an unknown part of a path, as in ``train/logps/clip_ratio``. Keys below
+    unknown parts have the lowest preference; if several such keys mean the same field, no such key is used."""
     if "/" in head or of_another(head) or _HELD_OUT_WORD.match(head):
         return ()
     return tuple(alias._replace(rank=alias.rank + GUESSED) for alias in resolve(tail) if alias.field in _UNMISTAKABLE)
 
 
 def of_another(head: str) -> bool:
-    """Return whether names below a path do not describe the policy: ``prompt_length``, ``ref``."""
+    """Return whether names below a path do not describe the policy, as below ``prompt_length`` or ``ref``."""
     return not words(head).isdisjoint(_OF_ANOTHER)
 
 
 GUESSED = 300
-"""Lowest rank of meanings that are inferred from a name below an unknown prefix."""
+"""Lowest rank of a meaning that is inferred from a name below an unknown prefix."""
 _UNMISTAKABLE = frozenset(
     "kl clip_fraction entropy_mean grad_norm learning_rate policy_loss advantage_mean advantage_std ratio_mean "
     "response_length_mean truncated_rate reward_mean reward_std zero_variance_share".split()
 )
-"""Fields whose names are unambiguous."""
+"""Fields whose names are unambiguous below an unknown prefix."""
 _OF_ANOTHER = frozenset(
     "critic value values vf ref rm judge teacher student draft aux moe old baseline target random expert sft warmup "
     "human gold eval prompt best running per time timing perf memory".split()
 )
-"""Prefix words below which a name does not describe the policy."""
+"""Words in a prefix below which names do not describe the policy."""
 
 
 _GOLDS = frozenset("gold golden true oracle intended hidden".split())
@@ -247,9 +250,9 @@ _OF_REWARDS = frozenset("mean reward score rm r model train utility return".spli
 
 @lru_cache(maxsize=256)
 def meant_beside(keys: tuple[str, ...]) -> str | None:
-    """Return the key of the true reward in a row that also has a proxy: ``gold`` next to ``proxy``.
+    """Return the key of the true reward in a row that also has a proxy reward, such as ``gold`` next to ``proxy``.
 
-    Without a proxy, ``gold`` may be the correct answer to a prompt.
+    Without a proxy reward, ``gold`` may be the correct answer to a prompt.
     """
     said = {key: words(_SCALE.sub("", key)) - _OF_REWARDS for key in keys}
     golds = [key for key, found in said.items() if len(found) == 1 and found <= _GOLDS]
@@ -265,7 +268,7 @@ def _candidates(low: str) -> list[str]:
         if low.startswith(prefix):
             names.append(low[len(prefix) :])
     head, _, path = low.partition("/")
-    if "/" in path and not set(re.split(r"[\W_]+", head)) - _NAMESPACES:  # the path that a trainer wrote, below a word
+    if "/" in path and not set(re.split(r"[\W_]+", head)) - _NAMESPACES:  # a trainer's path below an added word
         names.append(path)
     return names
 
@@ -283,13 +286,13 @@ _HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?o
 
 
 def _scores_held_out(low: str, found: frozenset[str]) -> bool:
-    """Return whether a key is a score on held-out data under any name: ``eval/gsm8k/pass_at_1``, ``dev_f1``."""
-    part = "rewards/" in low  # a function of only the reward
+    """Return whether a key is any score on held-out data, such as ``eval/gsm8k/pass_at_1`` or ``dev_f1``."""
+    part = "rewards/" in low  # a component of the reward
     return bool(_HELD_OUT_WORD.match(low) and not part and found & _SCORES and not found & _NO_SCORES)
 
 
 def _rates(found: frozenset[str]) -> frozenset[str]:
-    """Treat a ratio as a share, except the importance ratio."""
+    """Treat a ratio as a share, unless it is the importance ratio."""
     if "ratio" in found and len(found) > 1 and not found & {"importance", "policy", "mean", "max", "min"}:
         return found - {"ratio"} | {"rate"}
     return found

@@ -1,4 +1,4 @@
-"""Reads zip archives within limits: unpacks the files that may be logs, or yields the samples of an Inspect log."""
+"""Reads zip archives within limits. Unpacks the files that may be logs, or yields the samples of an Inspect log."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from .log_names import has_name_of_log
 ZIP = b"PK\x03\x04"
 MEMBERS = 2_000
 LARGEST = 1 << 30
-"""Maximum number of files per archive and of unpacked bytes, because a zip bomb of a few kilobytes unpacks to
+"""Maximum number of files per archive, and of unpacked bytes, because a zip bomb of a few kilobytes unpacks to
 terabytes."""
 _JOURNAL = ZIP + b".{26}_journal/"
-"""Start of an Inspect log: a zip archive with a journal and one JSON document per sample."""
+"""Start of an Inspect log, which is a zip archive with a journal and one JSON document per sample."""
 
 
 def is_inspect_log(raw: bytes) -> bool:
-    """Return whether a file that starts like this is an Inspect log (``.eval``)."""
+    """Return whether a file that starts with these bytes is an Inspect log (``.eval``)."""
     return re.match(_JOURNAL, raw, re.DOTALL) is not None
 
 
@@ -38,7 +38,7 @@ def inspect_samples(path: Path) -> Iterator[bytes]:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Path]:
-    """Yield a folder with those files of an archive that may be logs. Raises `UnreadableError`."""
+    """Yield a temporary folder with the files of an archive that may be logs. Raises `UnreadableError`."""
     with tempfile.TemporaryDirectory(prefix="grpo-doctor-") as folder:
         with _opened(path) as archive:
             for name, chunks in _members(archive, _is_log, "logs"):

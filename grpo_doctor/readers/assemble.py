@@ -29,29 +29,30 @@ if TYPE_CHECKING:
     from .row_buffer import Rows
 
 _MANY = 1_000_000
-"""Maximum number of values of reward components; beyond it they are omitted, because each row stores them as a
-mapping."""
+"""Maximum number of values of reward components. If there are more values, the components are omitted, because each row
+stores them as a mapping."""
 _EQUAL = 1e-6
-"""Rewards that differ by less than this are equal."""
+"""Difference below which rewards count as equal."""
 _OWN_SEEDS = 0.7
-"""Share of rows with a distinct seed at or above which the rows are evaluation episodes."""
+"""Number of distinct seeds, as a share of the rows, above which the rows are evaluation episodes."""
 _ENOUGH = 5
-"""Minimum number of rows for finding a metric that is not part of the reward."""
+"""Minimum number of rows at which a metric that is not part of the reward can be found."""
 _ANY = frozenset({"length", "mean"})
-"""Words for the length of any sequence, which do not make a run an RL run."""
+"""Words that may describe the length of any sequence, so that they are not evidence for an RL run."""
 _APART = 1e-3
-"""Smallest singular value, as a share of the largest, for which the weights of metrics in the reward can be determined;
-also the maximum share of the reward for a metric that is not part of it."""
+"""Smallest singular value, as a share of the largest, at which the weights of metrics in the reward can be determined.
+`_APART` is also the share of the largest reward below which the weight of a metric counts as 0."""
 _MOST_PARTS = 32
-"""Maximum number of reward functions among which an unrewarded one is searched."""
+"""Maximum number of reward functions among which an unrewarded metric is searched for."""
 _PAYS = frozenset(["reward_mean", "success_rate", "eval_score"])
-"""Fields of success: if none has a value, a key of such a field that contains words is reported."""
+"""Fields that measure success. If no field that measures success has a value, a key of such a field whose values are
+words is reported."""
 _SHOWN = 30
-"""Maximum number of characters of such a word."""
+"""Maximum number of characters of a word in a note."""
 _NAMED = 6
 """Maximum number of keys in one note."""
 _LARGEST = 1e100
-"""Largest numbers whose squares do not overflow."""
+"""Absolute value above which squares may overflow."""
 
 Columns = dict[str, np.ndarray]
 
@@ -63,7 +64,7 @@ def assemble(rows: Rows) -> Run:
     run = builder.finish()
     run.settings.update(rows.settings)
     if len(run) > _ENOUGH and run.settings.get("num_iterations") in (len(run), int(run.steps[-1])):
-        del run.settings["num_iterations"]  # as many values as steps: it counts steps, not passes over each step
+        del run.settings["num_iterations"]  # the setting counts steps, not passes per step
     run.unread.update(rows.unread)
     run.mapping |= {key: field for key, field in rows.file.mapping.items() if field == "step" and len(run)}
     for key, value in rows.wordy.items():
@@ -83,9 +84,9 @@ def assemble(rows: Rows) -> Run:
     counted |= rows.numbered and not np.isnan(np.array(rows.steps)).all()
     run.run_type = run_type(trained, rows.seen, counted=counted)
     if len(run) == 1 and not counted:
-        run.settings.setdefault("rows", "unnumbered")  # an excerpt may not contain the first row
+        run.settings.setdefault("rows", "unnumbered")  # the first row may be missing
     if run.run_type == "supervised" and (run.columns.get("loss", np.empty(0)) < 0).any():
-        run.run_type = "rl"  # the loss of a supervised run is a cross-entropy, which is never below 0
+        run.run_type = "rl"  # a cross-entropy is never below 0
     if run.run_type == "rl":
         _success_alone(run)
     if "reward_margin" not in run.columns and {"chosen_reward", "rejected_reward"} <= run.columns.keys():
@@ -98,7 +99,8 @@ def assemble(rows: Rows) -> Run:
 
 
 def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
-    """Add the rows to the run; return the fields that were recorded in training and the number of repeated rows."""
+    """Add the rows to the run. Return the fields that were recorded in training, and the number of rows that were
+    merged into other rows."""
     run, n = builder.run, len(rows)
     columns, recorded = _metrics(rows, run)
     trains = np.frombuffer(rows.trains, np.uint8).astype(bool)
@@ -115,7 +117,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
         columns = {name: column[keep] for name, column in columns.items()}
         recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
         steps, lines, trains = steps[keep], lines[keep], trains[keep]
-    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # the newest row is first
+    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # newest first
         columns = {name: column[::-1] for name, column in columns.items()}
         recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}
         steps, lines, trains = steps[::-1], lines[::-1], trains[::-1]
@@ -123,7 +125,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     events: dict[int, list[Event]] = {}
     for event in rows.events:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
-    if not rows.redrawn:  # the last state of a progress bar counts
+    if not rows.redrawn:  # for progress bars, the last state counts
         _averaged(steps, columns)
     _shares(columns, run)
     same = repeated(steps, columns)
@@ -133,8 +135,8 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
 
 
 def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
-    """Return a column for each field, except those that only look like a metric, and the rows on which each is
-    recorded."""
+    """Return a column for each field, and the rows on which a field is not finite. Columns that only look like a metric
+    are dropped."""
     n = len(rows)
     columns, recorded = _fields(rows, run, n)
     if run.mapping.get(_UNUSED) == "kl" and not np.nan_to_num(columns["kl"]).any():
@@ -155,7 +157,8 @@ _HOW_OFTEN = re.compile(r"(?<![a-z])(rate|ratio|share|count|num|tokens|turns|cal
 
 
 def _success_alone(run: Run) -> None:
-    """Use the success rate as the reward if no reward is recorded: it is the mean of rewards that are 0 or 1."""
+    """Use the success rate as the reward if no reward is recorded, because it is the mean of rewards that are 0 or
+    1."""
     if "success_rate" not in run.columns or {"reward_mean", "reward_components"} & run.columns.keys():
         return
     run.columns["reward_mean"] = run.columns["success_rate"].copy()
@@ -165,12 +168,12 @@ def _success_alone(run: Run) -> None:
 
 
 _UNUSED = "rollout/kl"
-"""slime fills its KL with zeros if the reward has no KL term."""
+"""slime's key for the KL, which is 0 on all rows if the reward has no KL term."""
 
 
 def _has_no_critic(columns: Columns, recorded: dict[str, list[int]]) -> bool:
-    """Return whether the critic loss is NaN on at least two rows although the last of them has a finite gradient or
-    loss. The values of a real critic would have made the next update NaN."""
+    """Return whether the critic loss is NaN on all rows, at least two, although the last of them has a finite gradient
+    norm or loss. With a real critic, a NaN loss would have made the next update NaN."""
     held = recorded.get("value_loss", [])
     if len(held) < 2 or not np.isnan(columns["value_loss"]).all():
         return False
@@ -198,12 +201,13 @@ def _shares(columns: Columns, run: Run) -> None:
 _SAMPLED = (
     "reward_mean success_rate response_length_mean valid_rate truncated_rate fallback_rate zero_variance_share".split()
 )
-"""Fields that a log with one row per response, or per batch of a step, records in parts; the step gets their mean."""
+"""Fields that may be recorded on several rows of a step, one for each response or batch. The mean over these rows is
+the value of the step."""
 
 
 def _averaged(steps: np.ndarray, columns: Columns) -> None:
-    """Average the rows of one step if the log requires this; otherwise, the last row of a step determines its value.
-    The last step does not count for this decision, because it may be incomplete.
+    """Average the rows of a step if most steps have several rows. Otherwise, the last row of a step determines its
+    value. The last step does not count for this decision, because it may be incomplete.
     """
     begins = np.flatnonzero(np.diff(steps, prepend=steps[0] - 1))
     if len(begins) > 0.67 * len(steps):
@@ -221,7 +225,8 @@ def _averaged(steps: np.ndarray, columns: Columns) -> None:
 
 
 def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]]:
-    """Return the best key of every field; the other keys are not read."""
+    """Return the column of every field from its best key, and the rows on which it is not finite. Other keys are not
+    read."""
     columns: Columns = {}
     recorded: dict[str, list[int]] = {}
     for field, name in _keys(rows).items():
@@ -250,13 +255,13 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
 
 
 _REGULAR = 6
-"""Minimum number of nonzero values at which equal gaps between them are not due to chance: five gaps have a common
-divisor above 1 by chance at most once in 28 cases."""
+"""Minimum number of nonzero values at which a common divisor of the gaps between them is not due to chance. Five random
+gaps have a common divisor above 1 at most once in 28 cases."""
 
 
 def _filled(scores: np.ndarray) -> np.ndarray:
-    """Return the rows on which a held-out score is 0 because no evaluation ran: they are between other values that come
-    at regular intervals."""
+    """Return the rows on which a held-out score is 0 because no evaluation ran. Such rows are between other values that
+    occur at regular intervals."""
     taken = np.flatnonzero(np.nan_to_num(scores))
     apart = int(np.gcd.reduce(np.diff(taken))) if len(taken) >= _REGULAR else 0
     places = np.arange(len(scores))
@@ -264,8 +269,8 @@ def _filled(scores: np.ndarray) -> np.ndarray:
 
 
 def _keys(rows: Rows) -> dict[str, str]:
-    """Return the key of each field: the preferred one among those that are known on at least half as many rows as any
-    other."""
+    """Return the preferred key of each field. Only keys that have a value on at least half as many rows as the most
+    frequent key are considered."""
     able: dict[str, list[tuple[int, str, int]]] = {}
     of_batches = bool(rows.seen & OF_BATCHES)
     for name, column in rows.columns.items():
@@ -277,7 +282,7 @@ def _keys(rows: Rows) -> dict[str, str]:
             able.setdefault(alias.field, []).append((alias.rank, name, known))
     found = {}
     for field, keys in able.items():
-        if min(keys)[0] >= GUESSED and len(keys) > 1:  # below unknown prefixes, keys are parts of a metric
+        if min(keys)[0] >= GUESSED and len(keys) > 1:  # parts of a metric below unknown prefixes
             continue
         most = max(known for _, _, known in keys)
         found[field] = min((key for key in keys if 2 * key[2] >= most), key=lambda key: key[0])[1]
@@ -285,7 +290,7 @@ def _keys(rows: Rows) -> dict[str, str]:
 
 
 def _listed(rows: Rows, columns: Columns, n: int) -> None:
-    """Compute statistics of rewards and advantages that are logged individually."""
+    """Add statistics of rewards and advantages that are logged individually."""
     one_prompt = bool(rows.seen & SINGLE_PROMPT)
     derived: dict[str, dict[int, float]] = {}
     groups: dict[int, list[list[float]]] = {}
@@ -326,7 +331,7 @@ def _summarise(derived: dict[str, dict[int, float]], name: str, row: int, values
 
 
 def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
-    """Return the reward functions, and the metric among them that is logged but not rewarded."""
+    """Add the values of the reward functions, and use a metric that is logged but not rewarded as the success rate."""
     held = len(rows.components) * n
     if held > _MANY:
         rows.unread.update(dict.fromkeys(rows.components, n))
@@ -359,19 +364,19 @@ def _components(rows: Rows, run: Run, columns: Columns, n: int) -> None:
 
 
 def _may_be_success(name: str, values: np.ndarray) -> bool:
-    """Return whether a metric may be a success rate by its name and its values, 0 to 1; a metric of how often a policy
-    thinks or calls a tool is not."""
+    """Return whether a metric may be a success rate, judged by its name and its values, which must be between 0 and 1.
+    How often a policy thinks or calls a tool is not a success rate."""
     behaviour = _HOW_OFTEN.search(name.lower()) and not _LIKE_A_REWARD.search(name)
     known = values[np.isfinite(values)]
     return not (of_form(name) or behaviour) and known.min() >= 0 and known.max() <= 1
 
 
 def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
-    """Return the only metric that is not part of the reward, or None if there is none, if there are several, or if it
-    is unknown.
+    """Return the only metric that is not part of the reward. Return None if there is no such metric, if there are
+    several, or if the fit does not decide.
 
-    A unique exact linear fit gives each component its weight. Metrics that are differences of others are excluded
-    first.
+    The weights of the metrics are determined by a linear fit of the reward, which must be exact and unique. Metrics
+    that are differences of other metrics are excluded first.
     """
     known = np.isfinite(table).all(axis=1) & np.isfinite(reward)
     table, reward = table[known], reward[known]
@@ -402,7 +407,7 @@ def _is_difference(table: np.ndarray, column: int, kept: list[int]) -> bool:
 
 
 def _eos_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
-    """Convert TRL PPO's count of EOS tokens per batch to a share, using the number of episodes since the last row."""
+    """Convert TRL PPO's count of EOS tokens per batch to a share of the episodes since the last row."""
     count, episode = rows.extra.get("val/num_eos_tokens"), rows.extra.get("episode")
     if count is None or episode is None or "eos_rate" in columns:
         return
@@ -414,7 +419,7 @@ def _eos_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
 
 
 def _cut_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
-    """Convert a number of truncated responses and the total number to a share."""
+    """Convert the number of truncated responses to a share of all responses."""
     cut, all_ = rows.extra.get("truncated_count"), rows.extra.get("rollout_count")
     if cut is None or all_ is None or "truncated_rate" in columns:
         return
@@ -424,8 +429,8 @@ def _cut_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
 
 
 def _uncompared(rows: Rows, columns: Columns) -> None:
-    """Drop differences between rollout engine and trainer that verl fills with zeros if there was nothing to
-    compare."""
+    """Drop differences between rollout engine and trainer on rows on which verl logs 0 because it compared no
+    tokens."""
     valid = rows.extra.get("training/rollout_probs_diff_valid")
     if valid is None:
         return

@@ -1,4 +1,5 @@
-"""Finds the rows of a JSON document: under any key, as columns, or as points of curves, for one run or for several."""
+"""Finds the rows of a JSON document, which may be under any key, in columns, or points of curves, for one or several
+runs."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ _VARIED = frozenset(
     "lambda alpha gamma beta rho sweep variant ablation trial seed fold config setting lr weight coef coefficient arm "
     "condition".split()
 )
-"""Words in the names of columns that contain the varied setting of a sweep."""
+"""Words in the name of a column that contains the varied setting of a sweep."""
 _CLOCKED = frozenset("lr learning_rate".split())
-"""Settings that a schedule changes within one run."""
+"""Names of settings that a schedule changes within one run."""
 _NAMES = ("name", "id", "label", *_RUNS)
 """Keys next to the rows that may name a part of the document."""
 _TRAIN = frozenset(("train", "training", "trainer"))
@@ -46,20 +47,21 @@ _MOST_RUNS = 50
 
 
 class Table(NamedTuple):
-    """The rows of one run, and its name among the runs of the document."""
+    """The rows of one run, and the name of the run among the runs of a document."""
 
     name: str
     rows: Sequence[Row]
     series: bool = False
-    """Whether its form shows that the rows follow each other in time: columns, curves, or a history."""
+    """Whether the form of the document shows that the rows are in temporal order, as in columns, curves and
+    histories."""
 
 
 def tables(value: Any, name: str = "") -> list[Table]:
-    """Return the tables of a document; if it has none, return the document itself as one row.
+    """Return the tables of a document. If it has no table, return the document itself as one row.
 
     Args:
         value: the document.
-        name: its name, which gives a plain list of numbers its meaning.
+        name: the name of the document, which gives a plain list of numbers its meaning.
     """
     if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
         told = not isinstance(value[0], list)
@@ -70,8 +72,8 @@ def tables(value: Any, name: str = "") -> list[Table]:
 
 
 def labelled(value: Any) -> Any:
-    """Return the rows of a document that lists the names of its columns once, as pandas (``orient="split"``) and W&B
-    write tables, or any other document unchanged."""
+    """Return the rows of a document that lists the names of its columns once, like tables of pandas
+    (``orient="split"``) and W&B. Return any other document unchanged."""
     names, data = (value.get("columns"), value.get("data")) if isinstance(value, dict) else (None, None)
     if not isinstance(names, list) or not isinstance(data, list):
         return value
@@ -80,22 +82,23 @@ def labelled(value: Any) -> Any:
 
 
 def _scalar(points: list[Any], name: str) -> list[Row]:
-    """Return the rows of one scalar as exported by TensorBoard's page, ``[wall time, step, value]``, or of numbers in
-    lists."""
+    """Return the rows of one scalar, as exported by TensorBoard's page in the form ``[wall time, step, value]``, or of
+    other lists of numbers."""
     steps = [point[1] for point in points if len(point) == 3 and isinstance(point[1], int)]
     counted = len(steps) == len(points) and all(a < b for a, b in pairwise(steps))
     return [{"step": point[1], curve(name): point[2]} if counted else {curve(name): point} for point in points]
 
 
 def curve(name: str) -> str:
-    """Return the metric of a curve: its name without ``_history`` and similar suffixes, or the word in it that names a
-    metric."""
+    """Return the metric of a curve: the name without ``_history`` and similar suffixes, or the word in the name that
+    means a metric."""
     short = _CURVE.sub("", name)
     return short if resolve(short) else next((word for word in ("reward", "loss") if word in name.lower()), name)
 
 
 def _metric(name: str) -> str:
-    """Return the name of a column, without ``_history`` and similar suffixes if the rest is a metric."""
+    """Return the name of a column. Remove ``_history`` and similar suffixes if only the rest of the name is a
+    metric."""
     short = _CURVE.sub("", name)
     return short if resolve(short) and not resolve(name) else name
 
@@ -112,15 +115,16 @@ def _of_list(value: list[Any], depth: int) -> list[Table]:
 
 
 def _holds_rows(row: Row) -> bool:
-    """Return whether a row contains the history of a run next to its settings: ``{"lr": 1e-5, "history": [{…}]}``."""
+    """Return whether a row contains the history of a run next to its settings, as in ``{"lr": 1e-5, "history":
+    [{…}]}``."""
     inside = [v for v in row.values() if isinstance(v, list) and len(v) > 1 and isinstance(v[0], dict)]
     settings = all(declared(key) for key, v in row.items() if _numeric(v) and _means({key: v}))
     return len(inside) == 1 and settings and any(_means(inner) for inner in inside[0][:3] if isinstance(inner, dict))
 
 
 def widened(rows: Sequence[Row]) -> Sequence[Row]:
-    """Convert a long table, ``metric, step, value``, to one row per step and run. Return the rows unchanged if a metric
-    occurs twice at a step, or if it is not a long table.
+    """Convert a long table with columns ``metric, step, value`` to one row per step and run. Return the rows unchanged
+    if they are not a long table, or if a metric occurs twice at a step.
     """
     names = {str(key).lower(): key for key in rows[0]} if rows else {}
     across = next((names[name] for name in STEP_KEYS if name in names), None)
@@ -139,7 +143,7 @@ def widened(rows: Sequence[Row]) -> Sequence[Row]:
 
 
 def _names_runs(key: str) -> bool:
-    """Return whether a column with this name may distinguish runs: ``seed``, ``kl_lambda``, ``learning_rate``."""
+    """Return whether a column with this name may distinguish runs, such as ``seed`` or ``kl_lambda``."""
     low = key.lower()
     return low in _RUNS or (not set(re.split(r"[\W_]+", low)).isdisjoint(_VARIED) and low not in _CLOCKED)
 
@@ -150,7 +154,8 @@ def names_runs(keys: Iterable[str]) -> bool:
 
 
 def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
-    """Return the rows of each run of a table with a column that names the run; all under "" if it has one run."""
+    """Return the rows of each run, by name, of a table with columns that name the run. For a single run, the name is
+    empty."""
     names = {str(key).lower(): key for key in rows[0]} if rows else {}
     columns = [names[name] for name in _RUNS if name in names] or _varied(rows, names)
     across = next((names[name] for name in _ACROSS if name in names), None)
@@ -167,7 +172,8 @@ def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
 
 
 def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
-    """Return the column with the varied setting of a sweep: it has few values, each on many rows and repeated later."""
+    """Return the column with the varied setting of a sweep, as a list. The column with the setting has few values, each
+    on many rows or repeated later."""
     for name, key in names.items():
         values = [str(row.get(key, "")) for row in rows]
         turns = sum(a != b for a, b in pairwise(values)) + 1
@@ -178,7 +184,7 @@ def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
 
 
 def _joined(parts: Sequence[tuple[Row, Sequence[Row]]]) -> list[Table]:
-    """Return nested rows as parts of one run if an epoch numbers them, or else as one run each."""
+    """Return nested rows as parts of one run if the parts have an epoch, and as one run per part otherwise."""
     segment = next(
         (key for key in ("epoch", "iteration", "round") if all(number(p.get(key)) is not None for p, _ in parts)), ""
     )
@@ -210,16 +216,16 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
         _within(value, depth) if depth < _DEEPEST else [],
     )
     best = max(choices, key=_shows)
-    return best or ([Table("", held)] if held and not _means(value) else [])  # otherwise, histograms of a summary
+    return best or ([Table("", held)] if held and not _means(value) else [])  # otherwise, histograms
 
 
 def _shows(tables: Sequence[Table]) -> float:
-    """Return how much tables show about a training."""
+    """Rate how much the tables show about a training."""
     return max((says(name for row in table.rows[:3] for name in row) for table in tables), default=-1.0)
 
 
 def _counted(value: Mapping[str, Any]) -> list[Table]:
-    """Return numbered rows, ``{"1": {…}}`` or ``{"epoch_1": {…}}``."""
+    """Return the table of a document with numbered rows, such as ``{"1": {…}}`` or ``{"epoch_1": {…}}``."""
     if not value or not all(isinstance(inner, dict) for inner in value.values()):
         return []
     found = [_COUNTED.fullmatch(str(key).lstrip("-")) for key in value]
@@ -230,7 +236,7 @@ def _counted(value: Mapping[str, Any]) -> list[Table]:
 
 
 def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
-    """Return several runs in one document, each a mapping of the same columns."""
+    """Return the tables of several runs in one document, each a mapping with the same columns."""
     held = {str(key): inner for key, inner in value.items() if isinstance(inner, dict)}
     if len(held) < 2 or _sides(held):
         return []
@@ -240,7 +246,8 @@ def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
 
 
 def _pivoted(value: Mapping[str, Any]) -> list[Table]:
-    """Return several runs within each metric: ``{"rewards_per_episode": {"easy": […], "hard": […]}}``."""
+    """Return the tables of several runs below each metric, as in ``{"rewards_per_episode": {"easy": […], "hard":
+    […]}}``."""
     held = {_CURVE.sub("", str(key)): inner for key, inner in value.items() if isinstance(inner, dict) and inner}
     held = {
         key: inner for key, inner in held.items() if all(isinstance(v, list) and len(v) > 1 for v in inner.values())
@@ -251,7 +258,8 @@ def _pivoted(value: Mapping[str, Any]) -> list[Table]:
 
 
 def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of named columns: lists of numbers, or of lists per step, all of the same length."""
+    """Return the rows of named columns, which are lists of the same length that contain numbers, or one list per
+    step."""
     held = flat(value).items()
     lists = {_metric(key): v for key, v in held if isinstance(v, list) and v and not isinstance(v[0], dict)}
     lists = {key: v for key, v in lists.items() if not isinstance(v[0], list) or not _points(v)}
@@ -277,8 +285,9 @@ def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _evaluated(key: str, count: int, lists: Mapping[str, list[Any]], rows: Sequence[Row]) -> list[int]:
-    """Return the rows of a score that was measured less often: those in its list of steps. Without such a list, regular
-    intervals are assumed if the number of rows is divisible; otherwise, the rows are unknown.
+    """Return the rows of a score that was measured less often, from its list of steps. Without a list of steps, regular
+    intervals are assumed if the number of rows is divisible by the number of scores. The rows are unknown if the number
+    of rows is not divisible.
     """
     own = next((v for name, v in lists.items() if len(v) == count and _is_counter(name, v, "eval")), None)
     if own is not None:
@@ -292,8 +301,8 @@ _COUNTERS = frozenset("step steps iteration iterations iter iters".split())
 
 
 def _is_counter(key: str, values: list[Any], beside: str = "train") -> bool:
-    """Return whether a list counts the rows of others: ``steps`` or ``train_iterations`` with values that only
-    increase."""
+    """Return whether a list counts the rows of other lists: its name is like ``steps`` or ``train_iterations``, and its
+    values only increase."""
     found = words(key)
     if not found & _COUNTERS or found - _COUNTERS - {beside, "global"}:
         return False
@@ -302,12 +311,12 @@ def _is_counter(key: str, values: list[Any], beside: str = "train") -> bool:
 
 
 def _known(key: str) -> bool:
-    """Return whether a key is known with its prefix, which means that the prefix does not name a run."""
+    """Return whether a key is known with its prefix, so that the prefix does not name a run."""
     return any(alias.rank < GUESSED for alias in resolve(key))
 
 
 def _unfolded(value: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
-    """Return metrics with nested values, ``{"reward": {"values": […], "steps": […]}}``, as lists or curves."""
+    """Convert metrics with nested values, such as ``{"reward": {"values": […], "steps": […]}}``, to lists or curves."""
     inside = {key: inner for key, inner in value.items() if isinstance(inner, dict)}
     found = {key: curve for key, inner in inside.items() if (curve := _folded(inner))}
     if any(resolve(key) and not declared(key) for key in found):
@@ -316,7 +325,7 @@ def _unfolded(value: Mapping[str, Any], depth: int = 0) -> Mapping[str, Any]:
 
 
 def _folded(inner: Mapping[str, Any]) -> list[Any]:
-    """Return the values of one metric, with their steps if given, and nothing for anything else."""
+    """Return the values of one metric, with their steps if given; empty for other mappings."""
     lists = {key.lower().removesuffix("s"): v for key, v in inner.items() if isinstance(v, list)}
     heights = next((lists.pop(key) for key in ("value", "y") if key in lists), [])
     if len(lists) > 1 or not all(map(_numeric, heights)) or any(isinstance(v, dict) for v in inner.values()):
@@ -329,7 +338,7 @@ def _folded(inner: Mapping[str, Any]) -> list[Any]:
 
 
 def _curves(value: Mapping[str, Any]) -> list[Row]:
-    """Return the rows of named curves: lists of ``[step, value]`` or of ``{"step": …, "value": …}``."""
+    """Return the rows of named curves, which are lists of ``[step, value]`` or of ``{"step": …, "value": …}``."""
     rows: dict[float, dict[str, Any]] = {}
     for key, curve in flat(value).items():
         name = _CURVE.sub("", key)
@@ -348,7 +357,7 @@ def left_out(value: Mapping[str, Any], rows: Sequence[Row]) -> dict[str, int]:
 
 
 def _points(curve: list[Any]) -> list[tuple[float, Any]]:
-    """Return the points of a curve, and nothing for any other list."""
+    """Return the points of a curve; empty for any other list."""
     found = []
     for point in curve:
         if isinstance(point, dict):
@@ -367,7 +376,8 @@ def _points(curve: list[Any]) -> list[tuple[float, Any]]:
 
 
 def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
-    """Return the tables under the keys of a mapping: one run for training and evaluation, or else one run each."""
+    """Return the tables below the keys of a mapping. Keys for training and evaluation are joined into one run;
+    otherwise, each key is a separate run."""
     found: dict[str, list[Table]] = {}
     for key, inner in value.items():
         inside = _of_list(inner, depth + 1) if isinstance(inner, list) else []
@@ -386,7 +396,7 @@ def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
 
 
 def _sides(held: Mapping[str, Any]) -> bool:
-    """Return whether the keys are those of training and its evaluation."""
+    """Return whether all keys name training or evaluation, and at least one names training."""
     heads = {key.lower().split("_")[0] for key in held}
     return bool(heads & _TRAIN) and heads <= _TRAIN | EVAL
 
@@ -397,8 +407,8 @@ def _of_side(key: str, rows: Sequence[Row]) -> Iterator[Row]:
 
 
 def _is_log(table: Table, key: str) -> bool:
-    """Return whether rows under a key are metrics over time, possibly with the prompt of an update, and not a model's
-    answers or the results of several runs."""
+    """Return whether the rows under a key are metrics over time, possibly with the prompt of an update. A model's
+    answers and the results of several runs are not such metrics."""
     rows = table.rows
     if len(rows) < 2 or not any(_means(row) for row in rows[:3]):
         return False
@@ -409,7 +419,7 @@ def _is_log(table: Table, key: str) -> bool:
 
 
 def _means(row: Row) -> bool:
-    """Return whether a row contains a metric; a single number does not count."""
+    """Return whether a row contains a metric other than an epoch or a time."""
     return any(
         _numeric(v)
         and any(alias.field not in ("epoch", "wall_time") and alias.rank < GUESSED for alias in resolve(key))

@@ -1,4 +1,4 @@
-"""Recognises how a log ends: out of memory, killed, time limit, hanging collective, exception, or finished."""
+"""Recognises how a log ends: out of memory, killed, time limit, collective timeout, exception, or finished."""
 
 from __future__ import annotations
 
@@ -92,37 +92,38 @@ _SIGNS = (
         r"(?i)\btraining (?:is |has )?(?:complete|completed|finished|done|ended)\b|'train_runtime'",
     ),
 )
-"""Patterns for endings, most certain first."""
+"""Patterns for endings, the most certain first."""
 _ANY = re.compile("|".join(f"(?:{sign.words.pattern.removeprefix('(?i)')})" for sign in _SIGNS), re.IGNORECASE)
 _RAISED = re.compile(
     r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?((?:\w{1,60}\.){0,9}\w{0,60}(?:Error|Exception)(?:: .*)?)$"
 )
 """The line of a traceback that names the exception."""
 _SURVIVED = re.compile(r"Exception (?:in thread|ignored in)\b|--- Logging error ---")
-"""The line before a traceback that Python prints without ending the process."""
+"""A line before a traceback that Python prints without ending the process."""
 _LAUNCHERS = re.compile(r"ChildFailedError|CalledProcessError|RayTaskError|\bCaught \w{1,60} in ")
-"""Exceptions of the process or thread that started the one that failed; they do not name the cause. PyTorch raises the
-exception of a worker or replica again with the original traceback as its message."""
+"""Exceptions that do not name the cause, because a process or thread raises them when its child fails. PyTorch raises
+the exception of a worker or replica again, with the original traceback as the message."""
 _DIGITS = re.compile(r"\d+")
 _LONGEST = 400
-"""Maximum number of characters of a line to search."""
+"""Number of characters at the start of a line that are searched."""
 _MOST_SAID = 160
-"""Maximum number of characters of an exception message to show."""
+"""Maximum number of characters of an exception message in reports."""
 _POSSIBLE = re.compile(r"\b(?:potential|possible) (?:root )?causes\b")
-"""Ray lists signals and memory after these words, regardless of what ended the worker."""
+"""Words after which Ray lists signals and memory as possible causes, regardless of the actual cause."""
 _FRAME = re.compile(r'\s*File "(?:[^"]*/)?([^"/]{1,80})", line (\d{1,7}), in (<?\w{1,80}>?)')
-"""The line of a traceback that names a function; the last one before an exception is where it was raised."""
+"""The line of a traceback that names a function. The last such line before an exception is the place where it was
+raised."""
 _REPEATED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b\W{0,3}(.+)")
-"""A logged error, which ends the log if it is repeated and nothing else follows."""
+"""A logged error, which counts as the ending if it is repeated up to the end of the log."""
 _OFTEN = 3
-"""Minimum number of repetitions."""
+"""Minimum number of repetitions of a logged error that counts as the ending."""
 TAIL = 2000
-"""Number of lines at the end that are searched for an ending, because the run survived earlier errors."""
+"""Number of lines at the end of a log that are searched for an ending. Earlier errors did not end the run."""
 
 
 def conclude(run: Run, end: Ending | None) -> None:
-    """Record how the log of a run ends: as a note, and as an event of the last row. If training had finished before,
-    that event comes first."""
+    """Record how the log of a run ends, as a note and as an event of the last row. If the training finished before, a
+    ``finished`` event comes first."""
     run.ending = end
     if end is None or end.kind == "finished":
         return
@@ -135,7 +136,7 @@ def conclude(run: Run, end: Ending | None) -> None:
 
 
 def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
-    """Return the most certain ending after the last row of metrics (the first one in a tie), or None if there is none.
+    """Return the most certain ending after the last row of metrics, or None if there is no ending.
 
     Args:
         lines: the last lines of the log with their numbers, at most `TAIL`.
@@ -151,7 +152,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
         if _SURVIVED.match(text):
             survived = True
             continue
-        if survived:  # up to the line that names the exception
+        if survived:  # a traceback is skipped up to the line that names the exception
             survived = text.startswith((" ", "\t", "Traceback "))
             continue
         text = _POSSIBLE.split(text, maxsplit=1)[0]
@@ -168,7 +169,7 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
     if not found:
         return _unsigned(errors, logged, line)
     surest = min(found, key=_SIGNS.index)
-    by_hand = surest.kind == "interrupted"  # exceptions after an interrupt are caused by the interrupt
+    by_hand = surest.kind == "interrupted"  # an interrupt causes the exceptions after it
     after = [error for line, error in errors.items() if line >= found[surest] and not by_hand]
     raised = next((error for error in after if not _LAUNCHERS.search(error)), after[0] if after else "")
     late = any(sign.kind == "finished" and line < found[surest] for sign, line in found.items())
@@ -176,8 +177,8 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
 
 
 def _unsigned(errors: Mapping[int, str], logged: Mapping[str, list[tuple[int, str]]], last: int) -> Ending | None:
-    """Return the ending of a log without a known sign: a logged error that is repeated up to the last line, or, without
-    metrics, an exception whose traceback was not pasted."""
+    """Return the ending of a log without a known sign: a logged error that is repeated up to the last line. In a log
+    without metrics, an exception without its traceback also counts."""
     often = max(logged.values(), key=len, default=[])
     if len(often) >= _OFTEN and often[-1][0] == last:
         line, raised = often[0]

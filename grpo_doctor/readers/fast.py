@@ -1,7 +1,7 @@
-"""Reads rows with identical keys directly into columns, without a Python mapping per row, and only the wanted keys.
+"""Reads the wanted keys of rows with identical keys directly into columns, without a Python mapping per row.
 
-A JSON row matches a shape if it has the same number of keys and all wanted ones. Any other row is parsed normally, and
-so is every row with a bare NaN, which is not strict JSON.
+A JSON row matches a shape if it has the same number of keys, and all wanted keys. Any other row is parsed normally.
+Rows with a bare NaN, which is not strict JSON, are also parsed normally.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ _listed = msgspec.json.Decoder(list[float]).decode
 CHUNK = 4096
 """Number of rows that are buffered before they become columns."""
 LEARNED_FROM = 200
-"""Number of rows that are parsed normally first to learn the keys."""
+"""Number of rows of one shape that are parsed normally before their keys are learned."""
 
 KEY = b'":'
-"""Text whose number of occurrences in a JSON row is the number of keys; there are more if texts look like keys."""
+"""Text that occurs once for each key in a JSON row, and more often if the row contains text that looks like keys."""
 
 
 _AS_IT_STANDS = re.compile(r'[^"\\\x00-\x1f\ud800-\udfff]*')
 
 
 def stands_in_json(key: str) -> bool:
-    """Return whether JSON writes a key unescaped, because `JsonShape` does not find keys with an escape."""
+    """Return whether a key is unescaped in JSON, because `JsonShape` does not find escaped keys."""
     return _AS_IT_STANDS.fullmatch(key) is not None
 
 
 class Shape(ABC):
-    """A buffer of rows with the same keys, which are turned into columns together.
+    """A buffer of rows with the same keys. The buffered rows are converted to columns together.
 
     Attributes:
-        keys: all keys of such rows, wanted or not.
-        step_key: the wanted key that counts the rows, or None if ``steps`` has the step of each row (NaN for none).
+        keys: all keys of the rows, wanted or not.
+        step_key: the wanted key that counts the rows. If ``step_key`` is None, ``steps`` contains the step of each row,
+            or NaN.
     """
 
     def __init__(self, keys: Iterable[str], step_key: str | None = None) -> None:
@@ -49,7 +50,7 @@ class Shape(ABC):
 
     @abstractmethod
     def columns(self) -> dict[str, Any]:
-        """Return the values of each wanted key (None if a row has none) and clear the buffer."""
+        """Return the values of each wanted key, and clear the buffer. A value is None if a row does not have it."""
 
 
 class JsonShape(Shape):
@@ -68,7 +69,7 @@ class JsonShape(Shape):
         self._decode = msgspec.json.Decoder(row, strict=strict).decode
 
     def take(self, raw: bytes, line: int, step: float | None) -> bool:
-        """Buffer a row of this shape; return False for any other."""
+        """Buffer a row of this shape; return False for any other row."""
         if step is not None and self.step_key is not None:
             return False
         try:
@@ -87,7 +88,7 @@ class JsonShape(Shape):
 
 
 def plain_numbers(texts: Sequence[str]) -> list[float] | None:
-    """Parse all numbers in some texts, or return None if one of them is not a plain finite number."""
+    """Parse texts as numbers, or return None if any text is not a plain finite number."""
     try:
         values = _listed(f"[{','.join(texts)}]")
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -105,7 +106,7 @@ class CellShape(Shape):
         self._rows: list[list[float]] = []
 
     def take(self, cells: Sequence[str], line: int) -> bool:
-        """Buffer a row of this shape; return False for any other."""
+        """Buffer a row of this shape; return False for any other row."""
         if not all(cells):
             return False
         values = plain_numbers([cells[place] for place in self._places])

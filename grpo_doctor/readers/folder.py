@@ -57,7 +57,7 @@ _SHOWN = {
 
 
 def outcomes(fates: Mapping[Fate, int]) -> str:
-    """``5 files: 3 logs, 1 duplicate, 1 ignored``."""
+    """Summarise the outcomes, as in ``5 files: 3 logs, 1 duplicate, 1 ignored``."""
     files = sum(fates.values())
     told = [f"{n} {_SHOWN.get(fate, (fate, fate))[n > 1]}" for fate in get_args(Fate) if (n := fates.get(fate))]
     return f"{files} file{'s' if files != 1 else ''}: {', '.join(told)}" if files else "no files"
@@ -72,8 +72,8 @@ def survey(folder: Path, read_file: ReadFile) -> Survey:
 
 
 def survey_files(files: Iterable[Candidate], read_file: ReadFile) -> Survey:
-    """Return the distinct runs of some files; a file may come with an outcome that is known without reading it. An
-    unreadable file does not affect the others."""
+    """Return the distinct runs of files, and the outcome for every file. If the outcome of a file is already known, the
+    file is not read. A file that cannot be read does not affect the others."""
     found: list[Run] = []
     answers: list[Answer] = []
     for path, known in files:
@@ -92,12 +92,12 @@ def answered(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
         not_read = promises_a_log(path.name) or holds_data(path.name)
         fate: Fate = "unreadable" if lost else "not read" if not_read else "no log"
         return [], [Answer(str(path), fate, str(error).removeprefix(f"{path}: "))]
-    except Exception as error:  # noqa: BLE001 - what breaks the reader costs this file alone
+    except Exception as error:  # noqa: BLE001 - an error of the reader must not affect other files
         return [], [Answer(str(path), "failed", bug(error))]
 
 
 def _read(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
-    """Do the same as `answered`. Raises `ReadError`."""
+    """Return the runs and the outcome of one file, as in `answered`. Raises `ReadError`."""
     try:
         runs = read_file(path)
     except ArchiveError:
@@ -111,14 +111,14 @@ def _read(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
 
 
 def refuse_torn(path: Path, runs: Iterable[Run]) -> None:
-    """Reject an incomplete file from which no row was read. Raises `UnreadableError`."""
+    """Raise `UnreadableError` for an incomplete file from which no row was read."""
     torn = next((note for run in runs if not len(run) for note in run.notes if isinstance(note, Torn)), None)
     if torn is not None:
         raise UnreadableError(f"{path}: {torn}")
 
 
 def of_archive(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]]:
-    """Return the runs and outcomes of the files in an archive, named as in a folder. Raises `UnreadableError`."""
+    """Return the runs and outcomes of the files in an archive, with names as in a folder. Raises `UnreadableError`."""
     with unpacked(path) as folder:
 
         def read_member(member: Path) -> list[Run]:
@@ -132,7 +132,7 @@ def of_archive(path: Path, read_file: ReadFile) -> tuple[list[Run], list[Answer]
 
 
 def renamed(found: Survey, named: Callable[[str], str], path: Path) -> Survey:
-    """Replace the names of copies with the original names."""
+    """Replace the names of copied files with the original names in runs, notes and outcomes."""
     for run in found.runs:
         run.source, run.path = named(run.source), path
         run.notes = [type(note)(named(note)) for note in run.notes]
@@ -142,7 +142,7 @@ def renamed(found: Survey, named: Callable[[str], str], path: Path) -> Survey:
 
 
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:
-    """Drop files next to training runs that are not training: evaluations, summaries, results of one row."""
+    """Drop runs next to training runs that are not trainings: evaluations, summaries, and results of one row."""
     runs, second = told
     kept = [run for run in runs if is_training(run.run_type, run.format, len(run))] or runs
     sources = {file_of(run.source) for run in kept}

@@ -1,4 +1,4 @@
-"""Reads any input as bytes, lines and texts: files, compressed files, other encodings, incomplete ends."""
+"""Reads any input as bytes, lines and texts, including compressed files, other encodings, and incomplete files."""
 
 from __future__ import annotations
 
@@ -17,41 +17,42 @@ from ..limits import spent
 
 T = TypeVar("T")
 HEAD = 1 << 16
-"""Number of bytes for sniffing."""
+"""Number of bytes at the start of a file from which its format is recognised."""
 CHUNK = 1 << 20
 """Number of bytes to read at once."""
 LONGEST = 1 << 22
-"""Maximum line length in characters; longer lines are skipped with a note, because no metric line is that long."""
+"""Maximum length of a line in bytes. Longer lines are skipped with a note, because no line of metrics is that long."""
 
 PARTED = b"\x1b\r\0"
-"""The characters that `pieces` looks for in a line."""
+"""The characters that `pieces` removes from a line, or at which it splits the line."""
 _ESCAPE, _RETURN, _ = PARTED
 _CONTROL = bytes(set(range(32)) - set(b"\t\n\r\f\x1b\0"))
 _MANGLED = re.compile(rb"\xc3\xa2\xe2|\xc3\x82\xc2")
-"""Start of bars, arrows and signs that a Windows terminal decoded wrongly: ``â”‚``, ``Â±``."""
+"""Start of bars, arrows and signs that a Windows terminal decoded wrongly, such as ``â”‚`` and ``Â±``."""
 _LETTERS = {bytes([byte]).decode("cp1252", "ignore") or chr(byte): byte for byte in range(256)}
-"""The bytes of Windows-1252 by their letters; five bytes have none and map to themselves."""
+"""The bytes of Windows-1252 by their characters. Five bytes have no character, and map to the control characters with
+the same code."""
 _ANSI = re.compile(rb"\x1b\[[0-9;?]*[A-Za-z]")
 
 
 class ReadError(ValueError):
-    """Unreadable input; the message names the file, the line if known, and the fix."""
+    """An input that cannot be read; the message names the file, the line if known, and the fix."""
 
 
 class UnreadableError(ReadError):
-    """A file whose bytes cannot be read, or that is damaged; it may have been a log."""
+    """A file that cannot be opened or is damaged, and that may have been a log."""
 
 
 class ArchiveError(ReadError):
-    """An archive: its content is read as a folder."""
+    """An archive, whose content is read as a folder."""
 
 
 class NotRead(str):
-    """A note on data that a reader skipped or could not read, so that the diagnosis may lack it."""
+    """A note on data that a reader skipped or could not read, so that the diagnosis may be incomplete."""
 
 
 class Torn(NotRead):
-    """A note on a file whose end is missing."""
+    """A note on a file or a line whose end is missing."""
 
 
 @dataclass
@@ -63,9 +64,9 @@ class Input:
     notes: list[str] = field(default_factory=list)
     shown: str = ""
     embedded: bool = False
-    """Whether this is a part of another file, which does not have its line numbers."""
+    """Whether this input is a part of another file, so that its line numbers do not apply to that file."""
     grown: list[Any] = field(default_factory=list)
-    """Data that an earlier call has collected from a file of rows, as `keep` stores it."""
+    """Data that an earlier call collected from a file of rows, as stored by `keep`."""
     _start: int = field(default=0, init=False)
     _taken: int = field(default=0, init=False)
 
@@ -74,7 +75,7 @@ class Input:
         return self.shown or str(self.path)
 
     def open(self) -> BinaryIO:
-        """Open the file's bytes, decompressed, with UTF-16 converted to UTF-8. Raises `ReadError`."""
+        """Open the file for reading bytes, decompressed, with UTF-16 converted to UTF-8. Raises `ReadError`."""
         try:
             file = open(self.path, "rb")  # noqa: SIM115 - the caller closes it
         except OSError as error:
@@ -99,12 +100,12 @@ class Input:
             import zstandard
 
             return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(file))
-        if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):  # PowerShell writes this
+        if magic[:2] in (b"\xff\xfe", b"\xfe\xff"):  # as written by PowerShell
             return cast(BinaryIO, codecs.EncodedFile(file, "utf-8", "utf-16", "replace"))
         return file
 
     def head(self) -> Head:
-        """Return the beginning of the file, for sniffing."""
+        """Return the beginning of the file, from which formats are recognised. Raises `UnreadableError`."""
         try:
             with self.open() as file:
                 raw = file.read(HEAD)
@@ -122,26 +123,28 @@ class Input:
         return whole.decode("utf-8", "replace").replace("\0", "")
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        r"""Yield the line number and text, without ANSI codes and NULs; a ``\r`` ends a text but not a line."""
+        r"""Yield the line number and each text of a line, without ANSI codes and NULs. A ``\r`` ends a text but not a
+        line."""
         for number, raw in self.raw_lines():
             for piece in pieces(raw):
                 yield number, decoded(piece)
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
-        """Yield line number and bytes, for formats with their own decoding."""
+        """Yield the line number and the bytes of each line, for formats that decode lines themselves."""
         for first, lines in self.blocks():
             yield from enumerate(lines, first)
 
     def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
-        """Yield several lines and the number of the first one; a line that is too long is empty."""
+        """Yield blocks of lines, each with the number of its first line. A line that is too long is replaced by an
+        empty line."""
         with self.open() as file:
             if self._start:
                 file.seek(self._start)
             yield from self._split(file)
 
     def resumed(self, fresh: Callable[[], T]) -> T:
-        """Return the data that an earlier call has collected if the file has only grown since; the earlier rows are
-        then skipped."""
+        """Return the data that an earlier call collected if the file has only grown since, and skip the earlier rows.
+        Otherwise, return fresh data."""
         if self.grown:
             collected, notes, end, last = self.grown
             with open(self.path, "rb") as file:
@@ -163,7 +166,7 @@ class Input:
             self.grown += collected, list(self.notes), end, last
 
     def _chunks(self, file: BinaryIO) -> Iterator[bytes]:
-        """Yield the file in chunks; for an incomplete compressed file, yield the complete part."""
+        """Yield the file in chunks. For an incomplete compressed file, yield the complete part."""
         try:
             while chunk := file.read(CHUNK):
                 spent()
@@ -177,7 +180,7 @@ class Input:
     def _split(self, file: BinaryIO) -> Iterator[tuple[int, list[bytes]]]:
         number, rest, skipping = 1, b"", False
         for chunk in self._chunks(file):
-            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file may have gigabytes of them
+            if not skipping and chunk.isspace() and not rest.strip():  # a crafted file may have gigabytes of blanks
                 number, rest = number + chunk.count(b"\n"), b""
                 continue
             *lines, end = chunk.split(b"\n")
@@ -236,7 +239,7 @@ def decoded(line: bytes) -> str:
         return text
     try:
         return bytes(_LETTERS[letter] for letter in text).decode("utf-8")
-    except (KeyError, UnicodeError):  # the encoding is not wrong everywhere on the line
+    except (KeyError, UnicodeError):  # only a part of the line is decoded wrongly
         return text
 
 
@@ -251,5 +254,5 @@ def broken() -> tuple[type[Exception], ...]:
 
 
 def words(error: Exception) -> str:
-    """Return the system's error message without its number and the file name."""
+    """Return the system's error message without the error number and the file name."""
     return (error.strerror if isinstance(error, OSError) else None) or str(error) or type(error).__name__

@@ -10,13 +10,13 @@ import re
 
 NO_NAME = "not the name of a log"
 _KEPT = re.compile(r"(?i)(?:\.(?:gz|bz2|xz|lzma|zst|zstd|zip|old|bak|backup|orig|prev)|[.\-_T:]\d{1,8}|~)+$")
-"""Suffixes of compression, rotation and backups: ``train.log.2.gz``."""
+"""Suffixes of compression, rotation and backups, as in ``train.log.2.gz``."""
 _NEVER = frozenset(
     "py pyi pyc ipy yaml yml toml cfg ini conf lock sh bash zsh bat ps1 slurm sbatch js ts css scss map c cc cpp cu "
     "cuh h hpp rs go java so o a whl egg tex bib rst jinja jinja2 j2 patch diff xml proto safetensors bin pt pth ckpt "
     "model onnx gguf npy distcp tiktoken png jpg jpeg gif svg webp pdf mp4 wav mp3 ttf woff woff2".split()
 )
-"""Suffixes of files that are not logs: code, configurations, weights, pictures."""
+"""Suffixes of files that are not logs, such as code, configurations, weights and pictures."""
 _NO_LOGS = frozenset(
     "tokenizer.json tokenizer_config.json config.json generation_config.json special_tokens_map.json vocab.json "
     "added_tokens.json adapter_config.json preprocessor_config.json processor_config.json README.md requirements.txt "
@@ -43,13 +43,13 @@ def has_name_of_log(name: str) -> bool:
 
 
 def is_surely_a_log(name: str) -> bool:
-    """Return whether an unreadable file with this name means lost data; other files may be anything."""
+    """Return whether a file with this name is certainly a log, so that data is lost if it cannot be read."""
     return _ending(_plain(name)) in _SURELY or "tfevents" in name
 
 
 def holds_data(name: str) -> bool:
-    """Return whether a file with this name contains rows, so that an empty one has lost them; other files may be empty
-    because a process printed nothing."""
+    """Return whether a file with this name should contain rows, so that an empty file has lost its rows. Other files
+    may be empty because a process printed nothing."""
     return _ending(_plain(name)) in _DATA or "tfevents" in name
 
 
@@ -60,7 +60,7 @@ def promises_a_log(name: str) -> bool:
 
 
 def is_passed_over(folder: str) -> bool:
-    """Return whether a folder with this name contains no logs: packages and caches."""
+    """Return whether a folder with this name is skipped, because it contains packages or caches, not logs."""
     return folder in _SKIPPED_FOLDERS
 
 

@@ -1,4 +1,4 @@
-"""Validates the user's mapping of log keys to record fields; both must exist."""
+"""Validates the user's mapping of log keys to record fields. Both keys and fields must exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..series.derived import MEANINGS
 
 
 def refuse_unknown_fields(mapping: Mapping[str, str]) -> None:
-    """Raise `ConfigError` for mappings to unknown record fields."""
+    """Raise `ConfigError` if a key is mapped to an unknown record field."""
     for key, name in mapping.items():
         if name not in MEANINGS:
             mean = [f"{name}_mean"] if f"{name}_mean" in MEANINGS else []
@@ -22,7 +22,7 @@ def refuse_unknown_fields(mapping: Mapping[str, str]) -> None:
 
 
 def refuse_unknown_keys(mapping: Mapping[str, str], known: set[str]) -> None:
-    """Reject a mapping whose key is not in any log. Raises `ConfigError`."""
+    """Raise `ConfigError` if a mapped key is not in any log."""
     for key, name in mapping.items():
         if key not in known:
             near = difflib.get_close_matches(key, known, 1, 0.5)

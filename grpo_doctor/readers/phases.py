@@ -1,4 +1,5 @@
-"""Selects the runs of a file to judge: RL runs if there are any; other phases become notes."""
+"""Selects the runs of a file to judge. If the file has RL runs, only these runs are judged, and other phases become
+notes."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ _WORDS: dict[RunType, str] = {
 
 
 def judged(runs: list[Run]) -> list[Run]:
-    """Return the RL runs of a file, or all runs if there are none."""
+    """Return the RL runs of a file, or all runs if there are no RL runs."""
     trained = [run for run in runs if run.run_type == "rl"]
     if not trained:
         return runs
@@ -25,7 +26,8 @@ def judged(runs: list[Run]) -> list[Run]:
 
 
 def told_of(run: Run) -> str:
-    """Describe a phase that is not judged in one line: kind, rows, lines, and the change in loss or score."""
+    """Describe, in one line, a phase that is not judged: its kind, rows and lines, and the change in its loss or
+    score."""
     where = f"lines {run.lines[0]}-{run.lines[-1]}: " if run.lines.any() else ""
     rows = f"{len(run)} row{'s' * (len(run) != 1)}"
     for name in ("loss", "success_rate", "eval_score", "reward_mean"):

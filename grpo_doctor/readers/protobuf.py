@@ -1,4 +1,5 @@
-"""Parses protocol buffers: those parts of the wire format that are needed to read logs without their libraries."""
+"""Parses the parts of the protocol buffer wire format that are needed to read logs without the libraries that wrote
+them."""
 
 from __future__ import annotations
 
@@ -9,11 +10,11 @@ Field = tuple[int, int | bytes | float]
 
 
 class WireError(ValueError):
-    """Bytes that are not a message."""
+    """Bytes that are not a protocol buffer message."""
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return the number at an index and the index after it. Raises `WireError`."""
+    """Return the varint at an index, and the index after the varint. Raises `WireError`."""
     value = shift = 0
     while at < len(data) and shift < 70:
         byte = data[at]
@@ -26,8 +27,8 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def fields(data: bytes) -> Iterator[Field]:
-    """Yield the number and value of each field: int for a varint, float for a fixed width, and bytes otherwise. Raises
-    `WireError`."""
+    """Yield the number and the value of each field. The value is an int for a varint, a float for a fixed width, and
+    bytes otherwise. Raises `WireError`."""
     at, end = 0, len(data)
     while at < end:
         key, at = varint(data, at)

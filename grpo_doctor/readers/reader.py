@@ -1,9 +1,9 @@
-"""Finds the format that reads a file best. Each file has one format, selected by content, not by extension.
+"""Selects the format of a file. Each file has one format, which is selected by content, not by extension.
 
 A format is a module with three names: ``FORMAT``, ``sniff(head) -> int`` (0 no, 1 possible, 2 likely, 3 certain) and
-``read(file) -> list[Run]``. Formats are tried in the order of `FORMATS`, and the highest result wins. Packages add
-formats as entry points of the group ``grpo_doctor.readers``; the API is in `grpo_doctor.readers`, and the files in
-``custom/`` are examples.
+``read(file) -> list[Run]``. Formats are tried in the order of `FORMATS`, and the format with the highest result of
+``sniff`` is used. Packages add formats as entry points of the group ``grpo_doctor.readers``. The API is in
+`grpo_doctor.readers`, and the files in ``custom/`` are examples.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ FORMATS = (
     "formats.swanlab", "formats.clearml", "formats.aim", "formats.sqlite", "formats.completions", "formats.kaggle",
     "formats.notebook", "formats.mlflow", "formats.json_rows", "formats.table", "formats.jsonl", "formats.console",
 )  # fmt: skip
-"""Modules that read a format, by precedence in a tie; ``plugins`` are those of installed packages."""
+"""Modules that read a format, by precedence in a tie. ``plugins`` marks the position of formats from installed
+packages."""
 
 
 class Format(Protocol):
@@ -41,7 +42,7 @@ class Format(Protocol):
 
 
 SURE = 3
-"""The result of `sniff` if no other format is possible; other formats are then not even loaded."""
+"""The result of ``sniff`` if the format is certain. Further formats are then not loaded."""
 
 
 @cache
@@ -59,7 +60,7 @@ def _installed() -> tuple[Format, ...]:
 
 
 def _formats() -> Iterator[Format]:
-    """Yield every format; each is loaded on demand."""
+    """Yield every format. Each format is loaded on demand."""
     for name in FORMATS:
         if name == "plugins":
             yield from _installed()
@@ -68,7 +69,7 @@ def _formats() -> Iterator[Format]:
 
 
 def format_of(head: Head) -> Format | None:
-    """Return the module that reads this file best, or None if no format is recognised."""
+    """Return the format of a file, or None if no format is recognised."""
     best, most = None, 0
     for module in _formats():
         if (score := module.sniff(head)) > most:

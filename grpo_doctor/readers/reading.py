@@ -1,4 +1,5 @@
-"""Checks how a log was read: regularity of the steps, range of the metrics, unused series, and a second reading."""
+"""Checks how a log was read, by the regularity of the steps, the range of the metrics, unused series, and a second
+reading."""
 
 from __future__ import annotations
 
@@ -14,14 +15,14 @@ from .input import NotRead
 from .row_kinds import LIMITS, SHARES
 
 _BETTER = 0.1
-"""Minimum advantage in regularity for the second reading to be used, as a share of the steps."""
+"""Difference in regularity, as a share of the steps, above which the second reading is used."""
 _ALIKE = 0.1
-"""Maximum difference of two rewards, as a share of their range, for two readings to agree."""
+"""Difference of two rewards, as a share of their range, up to which two readings agree."""
 _NAMED = 3
 _LISTED = 6
-"""Maximum number of unknown names in one note."""
+"""Maximum number of unknown names that are listed in one note."""
 _PAYS = frozenset("reward_mean success_rate valid_rate reward_components eval_score".split())
-"""Fields that measure success; if one of them is read, no other series needs to be the reward."""
+"""Fields that measure success. If any of these fields is read, no unused series needs to be the reward."""
 _REWARD = re.compile(
     r"(?<![a-z])(?:r|rew|rewards?|rwd|scores?|returns?|acc|accuracy|correct(?:ness)?|success|pass(?:ed)?|wins?|solved?"
     r"|total|f1|em)(?![a-z])",
@@ -36,8 +37,8 @@ _NO_REWARD = re.compile(
 
 
 def pace(steps: np.ndarray) -> float | None:
-    """Return the share of the most frequent increment among all increments of a counter, without resets; None for fewer
-    than two increments."""
+    """Return the share of the most frequent increment among all increments of a counter, excluding resets; None for
+    fewer than two increments."""
     moves = np.diff(steps)
     moves = moves[(moves >= 0) | (steps[1:] > steps[:1] + 1)]
     if len(moves) < 2:
@@ -46,16 +47,16 @@ def pace(steps: np.ndarray) -> float | None:
 
 
 def steadiness(runs: Sequence[Run]) -> float:
-    """Return the mean pace of runs, weighted by rows, or 0 without rows."""
+    """Return the mean pace of the runs, weighted by their rows; 0 without rows."""
     rows = sum(map(len, runs))
     return sum(len(run) * (pace(run.steps) or 0.5) for run in runs) / rows if rows else 0.0
 
 
 def chosen(first: list[Run], second: list[Run]) -> list[Run]:
-    """Choose the steadier of two ways to read a console log.
+    """Return the runs of the steadier of two readings of a console log.
 
-    The first way is kept unless the second one has more regular steps and also finds the reward. If the rewards differ,
-    the verdict depends on the choice, which is recorded in the runs.
+    The first reading is kept unless the second reading has more regular steps and finds all fields of the first. If the
+    results differ, the verdict depends on the choice, which is recorded in the runs.
     """
     if not any(map(len, second)):
         return first
@@ -70,7 +71,7 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
     marked(runs, "templates" if steadier else "lines", why, [len(run) for run in others])
     if counts[0] == counts[1]:
         return runs
-    decides = not _same_reward(runs, others)
+    decides = not _same_result(runs, others)
     counted = f"{_counted(runs)} or {_counted(others)}"
     for run in runs:
         assert run.reading is not None
@@ -80,12 +81,12 @@ def chosen(first: list[Run], second: list[Run]) -> list[Run]:
 
 
 def _part_of(run: Run, finer: Run) -> bool:
-    """Return whether the steps of a run are a subset of those of a complete other one."""
+    """Return whether the steps of a run are a subset of the steps of another run, which increase regularly."""
     return len(run) <= len(finer) and pace(finer.steps) == 1.0 and bool(np.isin(run.steps, finer.steps).all())
 
 
 def marked(runs: list[Run], way: str, why: str, others: Sequence[int]) -> list[Run]:
-    """Record how the runs were read."""
+    """Record how the runs were read, and return the runs."""
     for run in runs:
         run.reading = Reading(way=way, why=why, rows=len(run), other_rows=sum(others))
     return runs
@@ -102,12 +103,13 @@ def _columns(runs: Sequence[Run]) -> set[str]:
     return {name for run in runs for name in run.columns} - {"epoch"}
 
 
-def _same_reward(runs: Sequence[Run], others: Sequence[Run]) -> bool:
-    """Return whether two readings begin and end at the same reward."""
+def _same_result(runs: Sequence[Run], others: Sequence[Run]) -> bool:
+    """Return whether two readings begin and end at the same reward, or at the same loss if neither has a reward."""
     ends = []
+    result = "reward_mean" if any("reward_mean" in run.columns for run in (*runs, *others)) else "loss"
     for read in (runs, others):
-        rewards = [run.columns["reward_mean"] for run in read if "reward_mean" in run.columns]
-        values = np.concatenate(rewards) if rewards else np.empty(0)
+        series = [run.columns[result] for run in read if result in run.columns]
+        values = np.concatenate(series) if series else np.empty(0)
         values = values[np.isfinite(values)]
         if len(values) < 2:
             return False
@@ -134,9 +136,9 @@ def checked(run: Run) -> Run:
 
 
 def _unknown(run: Run) -> str:
-    """Return a note if no name with several values is known, or if the rows of a table are not steps. Otherwise, return
-    an empty string. The first column of a table without a known counter is not proposed, because it usually counts the
-    rows."""
+    """Return a note if no name with several values is known, or if a table has no column that counts steps; otherwise,
+    an empty string. The first column of a table without a known counter is not proposed as a metric, because it usually
+    counts the rows."""
     names = [name for name, count in run.unread.items() if count > 1]
     metrics = [name for name in names if name.lower().replace(" ", "_") not in (*STEP_KEYS, *WEAK_STEP_KEYS)]
     if run.format == "csv" and metrics == names:
@@ -158,7 +160,8 @@ def _outside(column: np.ndarray, name: str) -> bool:
 
 
 def candidates(unread: Mapping[str, int], rows: int) -> dict[str, int]:
-    """Return unused series that may be a reward: by name, with about as many values as rows, best first."""
+    """Return the unused series that may be a reward, judged by name. Series with about as many values as rows come
+    first."""
     able = [name for name, n in unread.items() if n > 1 and _REWARD.search(name) and not _NO_REWARD.search(name)]
     ranked = sorted(able, key=lambda name: (abs(unread[name] - rows), not _SURELY.search(name), len(name)))
     return {name: unread[name] for name in ranked[:_NAMED]}

@@ -1,7 +1,7 @@
-"""Reads remote runs with the official client of their store and the user's own credentials.
+"""Reads remote runs with the official client of their store and the user's credentials.
 
-`TRACKERS` contain runs, which become a history and a configuration. Any other address contains files, which fsspec
-lists and copies. Nothing is ever written to a store.
+The addresses of `TRACKERS` contain runs, each of which becomes a history and a configuration. Any other address
+contains files, which fsspec lists and copies. Stores are never written to.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from .input import ReadError
 from .log_names import has_name_of_log, is_passed_over
 
 HISTORY = "history.jsonl"
-"""The file name for a run of a tracker."""
+"""Name of the file to which a run of a tracker is written."""
 _FOLDED = re.compile(r"([a-z][a-z0-9+]+):/(?=[^/])")
-"""An address as a path: pathlib merges the two slashes."""
+"""An address that was converted to a path by pathlib, which merges two slashes into one slash."""
 _RUN_PAGE = re.compile(r"https?://([\w.:-]+)/([^/]+)/([^/]+)(?:/runs/([^/?#]+))?")
 """The page of a run or a project on a W&B server."""
 
@@ -43,7 +43,7 @@ class Tracked(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Return the address without its scheme: the folder of the files for the run."""
+        """Return the address without the scheme, which is the folder for the files of the run."""
         return self.address.partition("://")[2]
 
 
@@ -51,7 +51,7 @@ class Tracked(NamedTuple):
 
 
 def is_remote(place: str) -> bool:
-    """Return whether a place is an address rather than a path."""
+    """Return whether a place is an address, not a path."""
     return "://" in place
 
 
@@ -62,8 +62,8 @@ def address_of(path: Path) -> str | None:
 
 
 def _canonical(address: str) -> str:
-    """Convert the page of a W&B run to a `wandb://` address. Pages of other servers stay unchanged, so that the API key
-    is not sent to another server."""
+    """Convert the page address of a W&B run to a ``wandb://`` address. Pages of other servers stay unchanged, so that
+    the API key is not sent to another server."""
     page = _RUN_PAGE.match(address)
     server = urlsplit(os.environ.get("WANDB_BASE_URL", "https://api.wandb.ai")).netloc.removeprefix("api.")
     if page is None or page[1] != server:
@@ -100,7 +100,7 @@ def _mlflow(experiment: str, *run: str) -> Iterator[Tracked]:
 
 
 def _experiment(client: Any, experiment: str) -> Iterator[Any]:
-    """Yield the runs of an experiment, by its name or number."""
+    """Yield the runs of an experiment that is given by name or number."""
     known = client.get_experiment_by_name(experiment) or client.get_experiment(experiment)
     token = None
     while True:
@@ -119,13 +119,12 @@ def _by_step(client: Any, run_id: str, keys: Iterable[str]) -> Rows:
 
 
 def _trackio(*parts: str) -> Iterator[Tracked]:
-    """Yield the runs of a project in a Space (``OWNER/SPACE/PROJECT``), or else on the server in
-    ``TRACKIO_SERVER_URL``."""
+    """Yield the runs of a project in a Space (``OWNER/SPACE/PROJECT``), or on the server in ``TRACKIO_SERVER_URL``."""
     from huggingface_hub import get_token
     from trackio.remote_client import RemoteClient
 
     space, (project, *run) = (parts[:2], parts[2:]) if len(parts) > 2 else ((), parts)
-    if space:  # the Hub token is for Spaces, not for any other server
+    if space:  # the Hub token must not be sent to other servers
         server = RemoteClient("/".join(space), hf_token=get_token())
     else:
         server = RemoteClient(os.environ["TRACKIO_SERVER_URL"])
@@ -141,7 +140,7 @@ def _trackio(*parts: str) -> Iterator[Tracked]:
 
 
 class Tracker(NamedTuple):
-    """A tracker: how to list its runs, and the addresses that it supports."""
+    """A tracker: the function that lists its runs, and the form of its addresses with the possible numbers of parts."""
 
     runs: Callable[..., Iterator[Tracked]]
     form: str
@@ -157,7 +156,7 @@ TRACKERS = {
 
 
 def tracked(address: str) -> list[Tracked] | None:
-    """Return the runs at an address of a tracker, or None for an address of files. Raises `ReadError`."""
+    """Return the runs at an address of a tracker, or None if the address contains files. Raises `ReadError`."""
     address = _canonical(address)
     scheme, _, place = address.partition("://")
     tracker = TRACKERS.get(scheme)
@@ -176,7 +175,7 @@ def tracked(address: str) -> list[Tracked] | None:
 
 
 def write(run: Tracked, folder: Path) -> Path:
-    """Write a run of a tracker as a log below a folder, and return its folder. Raises `ReadError`."""
+    """Write a run of a tracker as a log in a subfolder of ``folder``, and return the subfolder. Raises `ReadError`."""
     home = folder.joinpath(*_inside(run.place))
     home.mkdir(parents=True, exist_ok=True)
     with _plain_failures(run.address), (home / HISTORY).open("w", encoding="utf-8") as file:
@@ -189,7 +188,8 @@ def write(run: Tracked, folder: Path) -> Path:
 
 
 def file_system(address: str) -> tuple[Any, str]:
-    """Return the file system of an address, and the path in it. Raises `ReadError` if a library is missing."""
+    """Return the file system of an address, and the path within the file system. Raises `ReadError` if a library is
+    missing or the address is invalid."""
     scheme = address.partition("://")[0]
     try:
         import fsspec
@@ -203,7 +203,7 @@ def file_system(address: str) -> tuple[Any, str]:
 
 
 def prefix_of(address: str, root: str) -> str:
-    """Return the prefix that turns a file system's paths into addresses: ``s3://``."""
+    """Return the prefix, such as ``s3://``, that turns the paths of a file system into addresses."""
     return address.removesuffix(root) if root and address.endswith(root) else address.split("://")[0] + "://"
 
 
@@ -218,13 +218,15 @@ def listing(address: str) -> tuple[dict[str, dict[str, Any]], str]:
 
 
 def may_be_log(path: str, root: str) -> bool:
-    """Return whether a listed file is read, by its name and the folders between the root and it."""
+    """Return whether a listed file may be a log, judged by its name and by the folders between the root and the
+    file."""
     inside = posixpath.dirname(posixpath.relpath(path, root)).split("/")
     return has_name_of_log(posixpath.basename(path)) and not any(is_passed_over(part) for part in inside if part)
 
 
 def copy(address: str, paths: Iterable[str], folder: Path) -> Renaming:
-    """Copy the files of an address to a folder; the result maps copies to original names in texts."""
+    """Copy the files of an address to a folder. Return a function that replaces the names of the copies in texts by the
+    original names."""
     system, root = file_system(address)
     paths = list(paths)
     for path in paths:
@@ -241,8 +243,8 @@ def copy(address: str, paths: Iterable[str], folder: Path) -> Renaming:
 
 @contextmanager
 def downloaded(address: str) -> Iterator[tuple[Path, Renaming]]:
-    """Yield a folder with the content of an address, and the function that restores the store's names in texts. Raises
-    `ReadError`."""
+    """Yield a temporary folder with the content of an address, and the function that restores the original names in
+    texts. Raises `ReadError`."""
     with tempfile.TemporaryDirectory(prefix="grpo-doctor-") as name:
         folder = Path(name)
         runs = tracked(address)
@@ -259,13 +261,13 @@ def downloaded(address: str) -> Iterator[tuple[Path, Renaming]]:
 
 
 def renaming(address: str, folder: Path) -> Renaming:
-    """Return the function that replaces, in texts, files of a tracker's runs with the addresses of the runs."""
+    """Return a function that replaces the files of a tracker's runs in texts by the addresses of the runs."""
     scheme = _canonical(address).partition("://")[0]
     return lambda text: text.replace(f"/{HISTORY}", "").replace(f"{folder}/", f"{scheme}://")
 
 
 def _inside(path: str) -> list[str]:
-    """Return the parts of a store's path, except those that would lead out of the folder of the copies."""
+    """Return the parts of a path in a store, except parts that would lead out of the folder for the copies."""
     return [part for part in PurePosixPath(path).parts if part not in ("/", "..")]
 
 
@@ -275,7 +277,7 @@ def _missing(scheme: str) -> str:
 
 @contextmanager
 def _plain_failures(address: str) -> Iterator[None]:
-    """Turn any error of a client into one line. Raises `ReadError`."""
+    """Convert any error of a client to a `ReadError` with one line."""
     try:
         yield
     except ImportError:

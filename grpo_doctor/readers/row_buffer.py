@@ -1,7 +1,7 @@
-"""Collects rows of other trainers by key and turns them into a `Run`: step, merging, meaning, run type, settings.
+"""Collects the rows of a log by key, and converts them to a `Run` with steps, fields, settings and a run type.
 
-Every format adds its rows unchanged. Their meaning is determined once the whole log is known. Only then is it clear
-which of several keys to use for a field, and whether a share is in percent.
+Every format adds its rows unchanged. The meaning of the keys is determined once the whole log is known. Only all rows
+together show which of several keys to use for a field, and whether a share is in percent.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from .values import number
 
 
 class Numbers(NamedTuple):
-    """Rows of the same names as numbers: a place that orders them among the rows of other tables, the line, the step,
-    and the values of each row; ``partly`` if a NaN means a value that a row does not have."""
+    """Rows of numbers with the same names. Each row has a place, which orders it among the rows of other tables, a
+    line, a step, and values. ``partly`` is true if a NaN means that a row does not have the value."""
 
     names: Sequence[str]
     places: np.ndarray
@@ -43,28 +43,29 @@ SPENT_EVERY = 256
 """Number of rows between checks of the budget."""
 _LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage", "prefix")
 _FLAGS = ("eval", "is_eval", "evaluation", "validation", "is_validation")
-"""Keys that mark the rows of an evaluation with ``true``."""
+"""Keys whose value ``true`` marks a row of an evaluation."""
 _NO_LOG = ("No log", "No Log")
-"""The text in a notebook's table for a metric that a row does not have."""
+"""The text in a notebook's table for a metric that is missing from a row."""
 _CONFIGS = frozenset("config args hparams header meta settings".split())
 _OUTER = frozenset("iteration round cycle phase stage outer_step outer_iteration episode".split())
-"""Counters that may increase at rows where the steps restart."""
+"""Counters that may increase on rows on which the steps restart."""
 _COUNTS = frozenset("val/num_eos_tokens truncated_count rollout_count training/rollout_probs_diff_valid".split())
-"""Keys that have a meaning only together."""
+"""Keys of counts that are used only in combination with other keys."""
 _SUMMARY = frozenset("train_runtime train_samples_per_second train_steps_per_second total_flos train_loss".split())
-"""Transformers' final summary, which is not a separate step."""
+"""Keys of Transformers' final summary, which is not a separate step."""
 _OF_MODELS = frozenset("architectures transformers_version model_type".split())
-"""Keys of a model's configuration, which Transformers merges into that of the run."""
+"""Keys of a model's configuration, which Transformers merges into the configuration of the run."""
 _NEVER_ARGUED = frozenset(["num_return_sequences"])
 _GENERATION = (
     frozenset("temperature top_k top_p min_p repetition_penalty max_length min_length".split()) | _NEVER_ARGUED
 )
-"""Defaults of generation in such a configuration; they are settings of the run only if its trainer also has them."""
+"""Generation defaults in a model's configuration, which are settings of the run only if its trainer also has these
+arguments."""
 _TARGETS = {"dead_share": "zero_variance_share", "cut_share": "truncated_rate", "invalid_rate": "fallback_rate"}
 
 
 def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return a row without nested mappings, each metric under its own name."""
+    """Return a row without nested mappings, with one key per metric."""
     row = unpacked(row)
     if any(isinstance(value, Mapping) for value in row.values()):
         row = flat(row)
@@ -76,7 +77,7 @@ def _plain(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _count(value: Any) -> float | None:
-    """Return the number of a counter; for ``5/100``, the first one."""
+    """Return the number of a counter, or the first number of ``5/100``."""
     return number(value.partition("/")[0] if isinstance(value, str) else value)
 
 
@@ -90,7 +91,7 @@ class Rows:
         self.notes: list[str] = []
         self.unread: dict[str, int] = {}
         self.odd: list[str] = []
-        """Unused keys whose first value is not finite."""
+        """Unread keys whose first value is not finite."""
         self.steps = array("d")
         self.lines = array("q")
         self.trains = bytearray()
@@ -100,18 +101,18 @@ class Rows:
         self.extra: dict[str, Values] = {}
         self.seen: set[str] = set()
         self.wordy: dict[str, str] = {}
-        """Keys of metrics whose first value is a word, with that value."""
+        """Keys of metrics whose first value is a word, with the word."""
         self.seeds: set[str] = set()
         self.meant: str | None = None
-        """The key of the true reward, if the optimised one is called its proxy."""
+        """The key of the true reward, if the optimised reward is called its proxy."""
         self.origins = array("q")
         self.origin = 0
         self.ended: list[int] = []
         self.by_bar = self.mends = self.redrawn = False
         self.reached: list[tuple[int, float, int]] = []
-        """Lines that show how many steps were taken, with that number and the planned one."""
+        """Lines that show how many steps were taken, each with this number and the planned number of steps."""
         self.numbered = True
-        """Whether the steps of the rows come from the log and were not counted."""
+        """Whether the steps of the rows come from the log; otherwise, the rows are counted."""
         self._declared: list[tuple[int, str, Any]] = []
         self._known: dict[str, Values] = {}
         self.weak = Values("", ())
@@ -127,14 +128,14 @@ class Rows:
 
     @classmethod
     def of(cls, file: Input, format: str, found: Iterable[Mapping[str, Any]]) -> Rows:
-        """Return a buffer of these rows, without their empty cells."""
+        """Return a buffer that contains these rows, without empty cells."""
         rows = cls(file, format)
         for row in found:
             rows.add({key: value for key, value in row.items() if value != ""})
         return rows
 
     def add_points(self, points: Iterable[tuple[str, int, Any]]) -> None:
-        """Add values that a store returns one by one, as key, step and value: one row per step."""
+        """Add values that a store returns one by one as key, step and value. The values of a step become one row."""
         table: dict[int, dict[str, Any]] = {}
         for key, step, value in points:
             table.setdefault(step, {})[key] = value
@@ -142,7 +143,7 @@ class Rows:
             self.add(table[step], step=step)
 
     def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
-        """Add one row with its original keys; return whether any of them was understood."""
+        """Add one row with its original keys, and return whether any key is known."""
         self.flush()
         if not len(self.steps) % SPENT_EVERY:
             spent()
@@ -151,7 +152,7 @@ class Rows:
         if label in _CONFIGS:
             self.declare(row)
             return False
-        if ends := any(str(key).endswith("train_runtime") for key in row):  # if it has metrics since the previous row
+        if ends := any(str(key).endswith("train_runtime") for key in row):  # a summary at the end of a run
             row = {key: value for key, value in row.items() if key.rpartition("/")[2] not in (*_SUMMARY, "epoch")}
         if (seed := row.get("seed")) is not None and len(self.seeds) < SPENT_EVERY:
             self.seeds.add(str(seed))
@@ -176,8 +177,8 @@ class Rows:
         return known
 
     def add_tables(self, tables: Iterable[Numbers], starts: Iterable[int] = ()) -> None:
-        """Add rows of numbers in the order of their places and lines. ``starts`` are places where the program was
-        started again; a run ends there if its steps restart or are not counted."""
+        """Add rows of numbers in the order of their places and lines. ``starts`` contains the places at which the
+        program was restarted. A run ends there if its steps restart or are not in the log."""
         self.flush()
         spent()
         parts = [(table, columns) for table, columns in map(self._understood, tables) if len(table.lines)]
@@ -202,7 +203,7 @@ class Rows:
         self._end_at(places[order], steps[order], first, starts)
 
     def _understood(self, table: Numbers) -> tuple[Numbers, list[Values | None]]:
-        """Return the rows of a table that contain anything understood, and the column of each name."""
+        """Return the rows of a table that have a value of a known metric, and the column of each name."""
         names = list(_plain(dict.fromkeys(table.names, 0.0)))
         self.meant = self.meant or meant_beside(tuple(names))
         columns = [self._column(name, table.values[:, i], table.partly) for i, name in enumerate(names)]
@@ -213,7 +214,7 @@ class Rows:
         return Numbers(names, places, lines, steps, values, table.partly), columns
 
     def _column(self, name: str, values: np.ndarray, partly: bool) -> Values | None:
-        """Return the column of a name, which is created if the name is understood, or None if the name is not read."""
+        """Return the column of a name, which is created if the name is known; None if the name is not read."""
         values = values[~np.isnan(values)] if partly else values
         if name == "seed":
             self.seeds.update(map(str, np.unique(values)[:SPENT_EVERY].tolist()))
@@ -228,7 +229,8 @@ class Rows:
         return column
 
     def _end_at(self, places: np.ndarray, steps: np.ndarray, first: int, starts: Iterable[int]) -> None:
-        """End a run where the program was restarted, given the place and step at which the new rows begin."""
+        """End a run at each restart of the program if its steps restart or are not in the log. ``first`` is the row
+        number of the first new row."""
         begun = float(steps[0])
         for at in np.unique(np.searchsorted(places, np.array([*starts], np.int64))):
             if at < len(places) and (not self.numbered or steps[at] <= begun):
@@ -236,7 +238,7 @@ class Rows:
                 begun = float(steps[at])
 
     def end(self) -> None:
-        """Mark the end of a training in the log."""
+        """Record the end of a training at the current row."""
         self.flush()
         self.ended.append(len(self))
 
@@ -245,7 +247,7 @@ class Rows:
         return column is None or column.trains
 
     def quick(self, raw: bytes, line: int, step: float | None = None) -> bool:
-        """Add one JSON row with known keys; return False if it must be parsed normally."""
+        """Add one JSON row with known keys. Return False if the row must be parsed normally."""
         shape = self._shapes.get(raw.count(fast.KEY)) if self._shapes else None
         if shape is None or not shape.take(raw, line, step):
             return False
@@ -253,7 +255,8 @@ class Rows:
         return True
 
     def learn(self, row: Mapping[str, Any], raw: bytes, step: float | None = None, strict: bool = True) -> None:
-        """Switch to fast reading for rows with the same number of keys, after enough of them were parsed normally."""
+        """Switch to fast reading for rows with the same number of keys, once enough such rows have been parsed
+        normally."""
         count = raw.count(fast.KEY)
         if count != len(row):  # the row has unknown keys, or texts that look like keys
             return
@@ -265,11 +268,12 @@ class Rows:
             self._shapes[count] = fast.JsonShape(row, wanted, self.step_key(row, step), strict)
 
     def step_key(self, row: Mapping[str, Any], step: float | None = None) -> str | None:
-        """Return the key of a row that counts the rows, if its step is not otherwise known."""
+        """Return the key that counts the rows, if a row has this key and no other step is given; otherwise None."""
         return self._step_key if step is None and self._step_key in row else None
 
     def wanted(self, row: Mapping[str, Any], step: float | None = None) -> list[str]:
-        """Return the keys that are kept from rows like this one, or nothing if rows must be parsed one by one."""
+        """Return the keys to read from rows with the same keys as this row; empty if the rows must be parsed one by
+        one."""
         keyed = self.step_key(row, step) is not None
         as_it_stands = melted(row) is row and unpacked(row) is row
         if self._label(row) or not as_it_stands or not (step is not None or keyed or self._uncounted(row)):
@@ -284,14 +288,14 @@ class Rows:
         return [*kept, str(self._step_key)] if kept and keyed else kept
 
     def _uncounted(self, row: Mapping[str, Any]) -> bool:
-        """Return whether neither this row nor an earlier one has a counter, only fractions of an epoch."""
+        """Return whether neither this row nor an earlier row has a counter, except for fractions of an epoch."""
         named = {key.lower().replace(" ", "_") for key in row}
         weak = [row[key] for key in row if is_weak(key)]
         parts = all((at := number(value)) is not None and not at.is_integer() for value in weak)
         return self._step_key is None and named.isdisjoint(STEP_KEYS) and parts
 
     def hold(self, shape: fast.Shape) -> None:
-        """Buffer rows of a shape that follow all added rows."""
+        """Register a shape that buffers the newest rows, and flush it if it is full."""
         if shape is not self._held:
             self.flush()
             self._held = shape
@@ -299,7 +303,7 @@ class Rows:
             self.flush()
 
     def flush(self) -> None:
-        """Turn the buffered rows of a shape into columns."""
+        """Convert the buffered rows of a shape to columns."""
         shape, self._held = self._held, None
         if shape is None:
             return
@@ -362,7 +366,8 @@ class Rows:
         return not column.counts
 
     def _open(self, label: str, name: str, key: str, value: Any) -> Values | None:
-        """Create a column for a known key."""
+        """Return a new column for a known key, or None. A key that declares a setting is stored as a setting; other
+        keys are recorded as unread."""
         self.seen.add(key)
         aliases = () if declares(key) else self._meaning(f"eval/{key}" if label == "eval" else key)
         if key in _COUNTS or (key.lower() in _OUTER and number(value) is not None):
@@ -407,7 +412,8 @@ class Rows:
         return tuple(a for a in found if a.field in NUMBER_FIELDS)
 
     def _list(self, key: str, values: list[Any], index: int) -> bool:
-        """Add rewards or advantages of the step, given as a list or as lists of groups."""
+        """Add the rewards or advantages of a row, given as a list or as one list per group. Return whether the values
+        were added."""
         name = key.rpartition("/")[2].lower()
         if name not in ("rewards", "advantages", "group_rewards", "reward"):
             self.unread[key] = self.unread.get(key, 0) + 1
@@ -421,7 +427,7 @@ class Rows:
         return True
 
     def declare(self, config: Mapping[str, Any]) -> None:
-        """Add settings that the log prints: only known names, under the names that checks use."""
+        """Add the known settings of a configuration in the log, under the names that checks use."""
         of_model = not _OF_MODELS.isdisjoint(config)
         for key, value in flat(config).items():
             if of_model and key in _GENERATION and (key in _NEVER_ARGUED or "num_generations" not in config):
@@ -430,24 +436,24 @@ class Rows:
                 self.set(setting, held)
 
     def set(self, name: str, value: Any) -> None:
-        """Add a setting at this point of the log; the first value of each run applies."""
+        """Add a setting at the current row of the log. The first value in each run applies."""
         self.flush()
         self._declared.append((len(self), name, value))
         self.settings.setdefault(name, value)
 
     def unreadable(self, line: int) -> None:
-        """Note a line that should have been a row."""
+        """Record a line that should have been a row. The first such line is reported."""
         self._unreadable += 1
         if self._unreadable == 1:
             self.notes.append(NotRead(f"line {line} is not a row and was skipped"))
 
     def event(self, kind: str, message: str, line: int) -> None:
-        """Add an event before the row that follows this line, or after the last one."""
+        """Add an event, which belongs to the row that follows its line, or to the last row."""
         self.events.append(Event(kind=kind, message=message, line=line))
 
     @property
     def comes_again(self) -> bool:
-        """Return whether a step is smaller than an earlier one, or many steps repeat."""
+        """Return whether any step is smaller than the previous step, or many steps are repeated."""
         self.flush()
         known = np.array(self.steps)
         known = known[~np.isnan(known)] if not np.isnan(known).all() else self.weak.full(len(known))
@@ -455,18 +461,18 @@ class Rows:
         return bool((moves < 0).any() or np.count_nonzero(moves == 0) > 0.3 * len(moves))
 
     def reach(self, line: int, step: float | None, planned: int) -> None:
-        """Note the number of steps that were taken up to a line, and the number of steps of the whole training."""
+        """Record the number of steps that were taken up to a line, and the planned number of steps."""
         if self.reached and self.reached[-1][1:] == (step, planned):
             self.reached.pop()
         if step:
             self.reached.append((line, step, planned))
 
     def join(self, rollouts: list[int]) -> None:
-        """Give rows that are numbered by their rollout the step of the following update."""
+        """Assign the step of the following update to rows that are numbered by their rollout."""
         self.steps = array("d", steps.joined(np.array(self.steps), rollouts))
 
     def _spread(self) -> None:
-        """Correct steps that are positions of a progress bar."""
+        """Correct the steps of rows if they are positions of a progress bar, which advances while rows are buffered."""
         column = max(self.columns.values(), key=lambda c: len(c.values) - np.isnan(c.values).sum(), default=None)
         if column is not None:
             trains = np.frombuffer(self.trains, np.uint8).astype(bool)
@@ -479,7 +485,7 @@ class Rows:
                 self.settings.setdefault("max_steps", plans[0])
 
     def _settle(self) -> None:
-        """Drop console lines that are not the trainer's, and positions of a wrong progress bar."""
+        """Drop rows that the trainer did not print, and steps that are positions of a wrong progress bar."""
         known = np.array(self.steps)
         self.dropped = np.flatnonzero(steps.excursions(known)).tolist()
         if self.dropped:
@@ -488,7 +494,7 @@ class Rows:
             self.steps = array("d", [math.nan] * len(known))
 
     def run(self) -> Run:
-        """Return these rows as one run."""
+        """Return all rows as one run."""
         from .assemble import assemble
 
         self.flush()
@@ -499,7 +505,7 @@ class Rows:
         return assemble(self)
 
     def runs(self) -> list[Run]:
-        """Return the runs of a log that may contain several, each with its lines."""
+        """Return the runs of a log that may contain several runs. The source of each run contains its lines."""
         self.flush()
         n = len(self)
         epochs = next((c.full(n) for c in self.columns.values() if any(a.field == "epoch" for a in c.aliases)), None)
@@ -524,7 +530,7 @@ class Rows:
         return found
 
     def _part(self, rows: np.ndarray, name: str) -> Rows:
-        """Return some of the rows as a separate run, with the settings that were printed before its end."""
+        """Return some of the rows as a separate buffer, with the settings that were printed before its end."""
         n, first, last = len(self), int(rows[0]), int(rows[-1])
         lines = np.array(self.lines)[rows]
         if lines.any():
@@ -553,7 +559,7 @@ class Rows:
 
 
 def _of_others(part: Rows) -> set[str]:
-    """Return the keys of a file with several runs for which this run has no value."""
+    """Return the keys of the log for which this part has no value, although other parts have values."""
     keys: dict[bool, set[str]] = {True: set(), False: set()}
     for held in (part.columns, part.components, part.extra):
         for name, column in held.items():

@@ -1,4 +1,4 @@
-"""Classifies the rows of a log (step, evaluation or sample) and the kind of training by their keys."""
+"""Classifies the rows of a log (step, evaluation or sample) and the kind of training by the keys of the rows."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ EVALUATED = frozenset("eval_score eval_loss eval_perplexity".split())
 """Fields that evaluation rows may have."""
 _WRAPPERS = frozenset("data metrics logs log stats scalars values extra fields payload record".split())
 _NAMED = "metric metric_name metricname metric.name tag key variable scalar name".split()
-"""Columns of a long table that name the metric, most reliable first; ``name`` may be the name of the run."""
+"""Columns of a long table that contain the name of the metric, the most reliable first. ``name`` may be the name of the
+run."""
 VALUES = frozenset("value Value metric_value metricValue metric.value".split())
-"""Value columns of a long table, as named by MLflow, Aim and Comet."""
+"""Columns of a long table that contain the value, as named by MLflow, Aim and Comet."""
 SINGLE_PROMPT = frozenset("ground_truth prompt question problem gold target".split())
-"""Keys with one prompt or its answer; the rewards next to them belong to one group."""
+"""Keys that contain one prompt or its answer, so that the rewards in the row belong to one group."""
 SHARES = frozenset(name for name, meaning in FIELDS.items() if meaning.endswith("0 to 1"))
 LIMITS: Mapping[str, tuple[float, float]] = {
     **dict.fromkeys(SHARES, (-1e-6, math.inf)),
@@ -33,15 +34,15 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "response_length_mean": (0.0, 1e8),
     "update_applied": (0.0, 1.0),
 }
-"""Possible values of a field: shares may be in percent, ``e**16`` exceeds any vocabulary size, and a count of skipped
-updates does not say whether one was skipped."""
+"""Range of the possible values of each field. Shares may be in percent, and ``e**16`` exceeds any vocabulary size.
+``update_applied`` must be 0 or 1, because a count of skipped updates does not show whether this update was skipped."""
 _OF_PAIRS = frozenset("chosen_reward rejected_reward reward_margin chosen_logp rejected_logp".split())
 _COMMON = _OF_PAIRS | frozenset(
     "loss eval_loss grad_norm learning_rate epoch tokens_seen wall_time optimizer_step eval_score success_rate "
     "entropy_mean value_loss eval_perplexity "
     "temperature weight_delta".split()
 )
-"""Fields of pairs, and fields that supervised training also logs; they do not make a run an RL run."""
+"""Fields of pairs, and fields that supervised training also logs, which are not evidence for an RL run."""
 _WEIGHTS = {
     **dict.fromkeys(("reward_mean", "reward_margin"), 6.0),
     **dict.fromkeys(("kl", "kl_sequence"), 4.0),
@@ -50,20 +51,20 @@ _WEIGHTS = {
     **dict.fromkeys(("entropy_mean", "advantage_mean", "advantage_std", "reward_std", "clip_fraction"), 2.0),
     **dict.fromkeys(("grad_norm", "learning_rate", "response_length_mean", "value_loss", "ratio_mean"), 1.0),
 }
-"""Weight of a field as evidence of a training."""
+"""Weight of each field as evidence of a training."""
 SAYS_ENOUGH = 2.0
-"""Minimum evidence in the names of lines that no counter identifies as rows."""
+"""Minimum evidence in the names of lines at which lines without a counter are rows of a training."""
 OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
-"""Fields that describe settings, not progress. A number in a text may be mistaken for one of them."""
+"""Fields that describe settings, not progress. A number in a text may be mistaken for such a field."""
 OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
-"""Settings that an evaluation varies, one row for each value: ``beta=0.1 => win rate: 58%``."""
+"""Settings that an evaluation may vary, with one row per value, as in ``beta=0.1 => win rate: 58%``."""
 _OF_SCORES = frozenset("success_rate reward_mean eval_score valid_rate response_length_mean".split())
 _STATISTICS = frozenset("mean std min max median total sum count".split())
 
 
 def possible(values: array[float] | np.ndarray, alias: Alias) -> bool:
-    """Return whether values are possible for a field: rewards of +1 and -1 may also be called ``correct``, and a sum of
-    entropies may be called ``entropy``."""
+    """Return whether values are possible for a field. For example, rewards of +1 and -1 may be called ``correct``, and
+    a sum of entropies may be called ``entropy``."""
     figures = np.asarray(values, float)
     known = alias.offset + alias.scale * figures[np.isfinite(figures)]
     low, high = LIMITS.get(alias.field, (-math.inf, math.inf))
@@ -73,7 +74,7 @@ def possible(values: array[float] | np.ndarray, alias: Alias) -> bool:
 
 
 def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, Any]:
-    """Flatten nested mappings to slash keys; wrappers such as ``data`` are removed."""
+    """Flatten nested mappings to keys with slashes. Wrappers such as ``data`` are removed from the keys."""
     out: dict[str, Any] = {}
     for key, value in row.items():
         name = (prefix if key == "value" else f"{prefix}/{key}") if prefix else str(key)
@@ -86,8 +87,8 @@ def flat(row: Mapping[str, Any], prefix: str = "", depth: int = 0) -> dict[str, 
 
 
 def melted(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Convert a row of a long table, ``{"step": 1, "metric": "reward", "value": 0.5}``, to one with the metric as its
-    key."""
+    """Convert a row of a long table, such as ``{"step": 1, "metric": "reward", "value": 0.5}``, to a row with the
+    metric as a key."""
     low = {str(key).lower(): key for key in row}
     value = next((key for key in row if key in VALUES), None)
     if value is None or not any(key in low for key in (*STEP_KEYS, *WEAK_STEP_KEYS)):
@@ -99,7 +100,7 @@ def melted(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def unpacked(row: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Parse mappings inside texts of a row, as written by ``str(metrics)`` and ``json.dumps(metrics)``."""
+    """Parse mappings that a row contains as text, as written by ``str(metrics)`` or ``json.dumps(metrics)``."""
     held = {key: v for key, v in row.items() if isinstance(v, str) and v[:1] == "{" and v[-1:] == "}"}
     found = {key: inner for key, v in held.items() if isinstance(inner := _mapping(v), dict) and _tells(key, inner)}
     return {**row, **found} if found else row
@@ -116,8 +117,8 @@ def _mapping(text: str) -> Any:
 
 
 def is_eval(key: str) -> bool:
-    """Return whether a key names an evaluation: ``eval_reward``, ``val-core/…``. ``val/`` may also contain training
-    batches, and ``valid/`` may mean the share of valid responses.
+    """Return whether a key belongs to an evaluation, such as ``eval_reward`` or ``val-core/…``. Keys below ``val/`` may
+    describe training batches, and ``valid/`` may mean the share of valid responses.
     """
     low = key.lower()
     head = low.replace("-", "_").replace("/", "_").split("_", 1)[0]
@@ -127,10 +128,10 @@ def is_eval(key: str) -> bool:
 
 
 def component(key: str) -> str:
-    """Return the name of a reward function in a key such as ``rewards/format/mean`` or ``format_reward``, or else an
-    empty string."""
+    """Return the name of the reward function in a key such as ``rewards/format/mean`` or ``format_reward``; empty for
+    other keys."""
     key = key.replace(" / ", "/")
-    if key.startswith("val/"):  # the key belongs to a validation, or is not a function
+    if key.startswith("val/"):  # validation metrics, or not a reward function
         return ""
     if key.startswith("rewards_") and key.endswith("_mean"):  # a slash is often replaced in the header of a table
         key = f"rewards/{key.removeprefix('rewards_').removesuffix('_mean')}"
@@ -152,8 +153,8 @@ _DECLARING = re.compile(r"(?:^|[/_])(?:spec|config|settings)/")
 
 
 def declares(key: str) -> bool:
-    """Return whether a key is part of a declaration, such as ``reward_spec``: the reward that the dataset defines for a
-    task."""
+    """Return whether a key is part of a declaration, such as ``reward_spec``, which contains the reward that a dataset
+    defines for a task."""
     return "/" in key and _DECLARING.search(key.lower()) is not None
 
 
@@ -174,7 +175,8 @@ hiyouga/LLaMA-Factory, src/llamafactory/train/callbacks.py."""
 
 
 def is_preference(keys: set[str]) -> bool:
-    """Return whether the keys describe pairs, chosen and rejected: ``rewards_chosen`` and ``rejected_logps``."""
+    """Return whether the keys describe pairs of chosen and rejected responses, such as ``rewards_chosen`` and
+    ``rejected_logps``."""
     names = {key.lower().replace(" ", "_") for key in keys}
     if PREFERENCE_KEYS & names or keys >= _PAIRS_OF_LLAMA_FACTORY:
         return True
@@ -186,7 +188,7 @@ _ACTIONS = frozenset("action actions action_str action_type".split())
 _ENDS = frozenset("done is_done dones terminated terminal cumulative_reward".split())
 _OBSERVED = frozenset("observation observations obs next_observation observation_delta".split())
 UPDATED = frozenset("loss policy_loss kl_loss grad_norm learning_rate kl entropy_mean clip_fraction ratio_mean".split())
-"""Fields of an update; a training log has at least one of them."""
+"""Fields of an update. A training log has at least one field of an update."""
 
 
 def says(names: Iterable[str]) -> float:
@@ -195,12 +197,12 @@ def says(names: Iterable[str]) -> float:
 
 
 _OF_GROUPS = frozenset("advantage_mean advantage_std advantage_min advantage_max group_rewards".split())
-"""Fields of groups of responses to one prompt, which only training generates and compares."""
+"""Fields that compare the responses to one prompt in a group, which only training does."""
 
 
 def of_an_environment(keys: Iterable[str]) -> bool:
-    """Return whether rows are the steps of an environment, as returned by ``gymnasium`` and OpenEnv: action, reward,
-    done."""
+    """Return whether rows are the steps of an environment, with an action, a reward and an end flag, as in
+    ``gymnasium`` and OpenEnv."""
     low = {key.lower().split("/", 1)[0] for key in keys}
     return sum(bool(low & part) for part in (_ACTIONS, _ENDS, _OBSERVED)) > 1
 
@@ -213,20 +215,20 @@ _OF_ONE = frozenset(
 
 
 def of_samples(keys: Iterable[str]) -> bool:
-    """Return whether rows are individual tasks: an evaluation without a counter, or rollouts."""
+    """Return whether rows are about individual tasks, as in an evaluation without a counter, or in rollouts."""
     return bool({key.lower() for key in keys} & _OF_ONE)
 
 
 _OF_TASKS = frozenset("reward success solve solved pass win resolve resolved".split())
-"""Words for a policy's success or actions in a task; a supervised model has an accuracy."""
+"""Words for the success of a policy in a task, unlike the accuracy of a supervised model."""
 
 
 OF_RL = frozenset("grpo ppo rloo reinforce dapo gspo rlvr rlhf rl".split())
-"""Names of the steps of RL training in headings."""
+"""Words for RL training in headings."""
 
 
 def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = False) -> RunType:
-    """Return the kind of training that the fields and keys of a log indicate; ``counted`` is whether its rows are
+    """Return the kind of training that the fields and keys of a log indicate. ``counted`` is whether the rows are
     numbered."""
     keys = set(keys)
     if is_preference(keys):
@@ -253,7 +255,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     if known - {"eval_score", "epoch", "success_rate", "wall_time", "temperature", "optimizer_step"}:
         return "supervised"
     if "eval_score" in known and any(key.startswith(OF_TRAINING) for key in keys):
-        return "rl"  # the scores of a running training, exported without its other metrics
+        return "rl"  # a training's scores, exported without its other metrics
     if counted and "success_rate" in known and any({"train", "accuracy"} <= found for found in named):
         return "supervised"
     return "evaluation" if known & {"eval_score", "success_rate"} else "none"

@@ -13,11 +13,11 @@ from .aliases import Alias
 from .values import number
 
 CLOCKS = frozenset("epoch wall_time tokens_seen optimizer_step".split())
-"""Fields that evaluation rows also have, so they do not make a row a training row."""
+"""Fields that evaluation rows also have, so that they are not evidence for a training row."""
 
 
 class Values:
-    """The values of one key, one per row (NaN if missing), and the rows with a recorded non-finite value."""
+    """The values of one key, one value per row (NaN if missing), and the rows on which a logged value is not finite."""
 
     __slots__ = ("aliases", "counts", "label", "non_finite", "values")
 
@@ -33,7 +33,7 @@ class Values:
 
     @property
     def known(self) -> int:
-        """Return the number of rows with a value, including non-finite values, or 0 if there were only nulls."""
+        """Return the number of rows with a value, including values that are not finite."""
         missing = int(np.isnan(np.frombuffer(self.values, float)).sum()) if self.values else 0
         return len(self.values) - missing + sum(math.isnan(self.values[row]) for row in set(self.non_finite))
 
@@ -48,7 +48,7 @@ class Values:
             self.non_finite.append(row)
 
     def take(self, row: int, values: Sequence[Any] | np.ndarray) -> None:
-        """Add values of many rows in log order, starting at the first row given."""
+        """Add the values of consecutive rows, starting at row ``row``."""
         try:
             figures = np.array(values, float)
         except (ValueError, TypeError, OverflowError):
@@ -59,7 +59,7 @@ class Values:
         self.non_finite += [row + i for i in odd if number(values[i]) is not None]
 
     def scatter(self, rows: np.ndarray, values: np.ndarray) -> None:
-        """Add values of some rows, in any order."""
+        """Add the values of some rows, in any order."""
         if len(rows):
             whole = self.full(max(len(self.values), int(rows.max()) + 1)).copy()
             whole[rows] = values
@@ -67,7 +67,7 @@ class Values:
             self.non_finite = sorted({*self.non_finite, *rows[~np.isfinite(values)].tolist()})
 
     def of(self, rows: np.ndarray, length: int) -> Values:
-        """Return the values of only these rows, in a log of this length."""
+        """Return the values of only these rows of a log with ``length`` rows."""
         part = Values(self.label, self.aliases, counts=self.counts)
         values = self.full(length)[rows]
         part.values = array("d", values if not np.isnan(values).all() or self.non_finite else ())
@@ -76,11 +76,11 @@ class Values:
         return part
 
     def full(self, rows: int) -> np.ndarray:
-        """Return a value for each row; nothing is copied if every row has one, so that a long log is not stored
-        twice."""
+        """Return a value for each row, or NaN. If every row has a value, the values are not copied, so that a long log
+        is not stored twice."""
         if len(self.values) == rows:
             return np.frombuffer(self.values, float)
         values = np.full(rows, math.nan)
-        known = np.frombuffer(self.values, float)[:rows]  # a last row that contains only counts is not a row
+        known = np.frombuffer(self.values, float)[:rows]  # a last row with only counts is not a row
         values[: len(known)] = known
         return values

@@ -1,4 +1,4 @@
-"""Maps names of settings as printed by trainers to the names that checks use."""
+"""Maps the names of settings in logs of trainers to the names that checks use."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from .values import number
 
 
 def setting_value(name: str, value: Any) -> str | int | float | bool | None:
-    """Parse the value of a setting, including numbers and truth values in strings, or return None if it is empty."""
+    """Parse the value of a setting, including numbers and truth values in strings. Return None if the value is not
+    usable."""
     if isinstance(value, str) and value.strip().lower() in ("true", "false"):
         return value.strip().lower() == "true"
     figure = number(value)
@@ -42,10 +43,10 @@ def known_settings() -> frozenset[str]:
 
 
 _TABLE = {name: setting for setting, name in reversed(TABLES["setting"])}
-"""Names of settings and the names that checks use; for a name with two meanings, the first one applies."""
+"""Names of settings in logs, and the names that checks use. For a name with two meanings, the first meaning applies."""
 _OTHERS = ("critic", "reward_model", "ref", "val_kwargs", "eval", "optim_args", "env")
-"""Sections of a configuration whose settings do not belong to the policy; for example, the steps of an environment are
-its turns."""
+"""Sections of a configuration whose settings do not belong to the policy. For example, ``max_steps`` of an environment
+is a number of turns."""
 
 
 @lru_cache(maxsize=4096)

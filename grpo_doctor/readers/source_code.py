@@ -1,4 +1,4 @@
-"""Reads training code: the trainer's class and its literal arguments. Nothing is executed."""
+"""Reads the trainer's class and literal arguments from training code, without running the code."""
 
 from __future__ import annotations
 
@@ -21,27 +21,28 @@ _KINDS: tuple[tuple[RunType, re.Pattern[str], frozenset[str]], ...] = (
         frozenset("ref_model reference_model".split()),
     ),
 )
-"""Kinds of training by the class of the trainer, or one that it extends, and by the arguments of a class of the
-notebook: its own trainer with a reference model optimises more than the likelihood. The first match counts."""
+"""Kinds of training by patterns for the trainer's class or its base class, and by argument names of a trainer class
+that the notebook defines. For example, a trainer with a reference model does not only maximise the likelihood. The
+first match counts."""
 _CONFIGURES = re.compile(r"(?:Config|Arguments|Args|Trainer|SamplingParams|get_peft_model|from_pretrained)$")
 _LONGEST = 1 << 18
 """Maximum size of a cell in characters."""
 
 
 class SourceCode:
-    """Consecutive cells of code, and their settings so far."""
+    """Consecutive cells of code, with the trainer and the settings so far."""
 
     def __init__(self) -> None:
         self.trainer = ""
         self.begins = False
-        """Whether the last cell calls ``train``, ``step`` as PPO trainers do, or a function such as ``run_ppo``."""
+        """Whether the last cell calls ``train``, ``step`` (of a PPO trainer), or a function such as ``run_ppo``."""
         self.settings: dict[str, Any] = {}
         self._named: dict[str, Any] = {}
         self._classes: dict[str, ast.ClassDef] = {}
 
     @property
     def trains(self) -> RunType | None:
-        """Return the kind of training if it is not supervised."""
+        """Return the kind of training: RL or preference training; None for any other kind."""
         own, name = self._classes.get(self.trainer), self.trainer
         arguments: set[str] = set()
         if own is not None:
@@ -51,7 +52,7 @@ class SourceCode:
         return next((kind for kind, of, told in _KINDS if of.search(name) or told & arguments), None)
 
     def see(self, text: str) -> None:
-        """Process a cell; a cell that is not Python is ignored."""
+        """Process a cell. A cell that is not valid Python is ignored."""
         self.begins = False
         lines = [line for line in text[:_LONGEST].splitlines() if not line.lstrip().startswith(("%", "!"))]
         try:
@@ -89,7 +90,7 @@ class SourceCode:
                 self.settings[keyword.arg] = value
 
     def _value(self, node: ast.expr) -> str | int | float | bool | None:
-        """Return the value of a literal or of a name with a literal value, and None for anything else."""
+        """Return the value of a literal, or of a name with a literal value; None for any other expression."""
         if isinstance(node, ast.Name):
             named: str | int | float | bool | None = self._named.get(node.id)
             return named

@@ -1,8 +1,8 @@
-"""Determines the step of each row and the rows of each run; no other module decides this.
+"""Determines the step of each row, and the rows of each run. No other module determines steps or runs.
 
-A row has its own step, the position of a progress bar, or neither; evaluation rows join a training row. A counter that
-restarts, a final summary of the training, or interleaved lines of several processes mean that there are several runs. A
-counter that goes back only partway means a resumed run, which stays one run.
+A row has its own step, the position of a progress bar, or neither. Evaluation rows are assigned to a training row. A
+log contains several runs if a counter restarts, a final summary of the training occurs, or the lines of several
+processes are interleaved. A counter that goes back only partway indicates a resumed run, which stays one run.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 
 _FARTHEST = 2.0**53
 _LATE = 2
-"""Number of rows to compare before the first row of an epoch. The last of them may already name that epoch, because a
-bar is redrawn before it is reset to 0."""
+"""Number of rows before the first row of an epoch that are compared with that first row. The last row of an epoch may
+already contain the new epoch, because a progress bar is redrawn before it is reset to 0."""
 _FEWEST = 5
-"""Minimum number of training rows of a run that only its counter identifies."""
+"""Minimum number of training rows of a run that is identified only by its counter."""
 
 
 def gathered(points: Iterable[tuple[int, str, float]]) -> Iterator[tuple[int, dict[str, float]]]:
-    """Yield the step and row of values that a store returns one by one as step, key and value: a repeated key or
-    another step begins a row."""
+    """Combine values that a store returns one by one as step, key and value, and yield the step and the row. A repeated
+    key or another step begins a row."""
     row: dict[str, float] = {}
     current = 0
     for step, key, value in points:
@@ -36,8 +36,8 @@ def gathered(points: Iterable[tuple[int, str, float]]) -> Iterator[tuple[int, di
 
 
 def excursions(steps: np.ndarray) -> np.ndarray:
-    """Return rows whose step interrupts a count that continues afterwards; they are lines that are not the
-    trainer's."""
+    """Return a mask of rows whose step interrupts a count that continues afterwards, because the trainer did not print
+    these rows."""
     out = np.zeros(len(steps), bool)
     if len(steps) > 2:
         before, here, after = steps[:-2], steps[1:-1], steps[2:]
@@ -53,7 +53,7 @@ def runs(
     ended: Iterable[int],
     origins: np.ndarray,
 ) -> list[np.ndarray]:
-    """Return the rows of each run, in the order of their beginnings.
+    """Return the rows of each run, in the order in which the runs begin.
 
     Args:
         steps: step of each row, NaN for none.
@@ -73,14 +73,15 @@ def runs(
 
 
 def _apart(origins: np.ndarray, trains: np.ndarray) -> list[np.ndarray]:
-    """Return the rows of each process if several processes print training rows in turn, or else all rows."""
+    """Return the rows of each process if several processes print training rows in turn; otherwise, return all rows
+    together."""
     every = np.arange(len(origins))
     trained = origins[trains]
     printing = [o for o in np.unique(trained) if np.count_nonzero(trained == o) >= _FEWEST]
     if len(printing) < 2:
         return [every]
     changes = np.count_nonzero(np.diff(trained[np.isin(trained, printing)]))
-    if changes < len(printing):  # one after the other: a restarted run, or several consecutive ones
+    if changes < len(printing):  # not interleaved: a restarted run, or consecutive runs
         return [every]
     owner = np.where(np.isin(origins, printing), origins, printing[0])
     return [every[owner == o] for o in printing]
@@ -93,7 +94,7 @@ def _begins(
     outer: Sequence[np.ndarray],
     ended: Sequence[float],
 ) -> list[int]:
-    """Return the rows at which another run begins."""
+    """Return the rows at which a new run begins."""
     known = trains & ~np.isnan(steps)
     counted = np.flatnonzero(known & ~_strays(steps, known))
     back = _back_to_start(steps, counted)
@@ -108,7 +109,7 @@ def _begins(
     rows = np.flatnonzero(trains)
     rows = rows[np.diff(steps[rows], prepend=math.nan) != 0]  # rows that are merged count once
     sizes = np.diff(np.searchsorted(rows, [0, *back, len(steps)]))
-    if np.median(sizes) < _FEWEST:  # the log counts with restarts, because there are so many
+    if np.median(sizes) < _FEWEST:  # frequent restarts are part of the log's way of counting
         back = []
     kept: list[int] = []
     for row in sorted({*back, *(int(row) for row in ended)}):
@@ -120,7 +121,7 @@ def _begins(
 
 
 def _runs_on(epochs: np.ndarray, row: int) -> bool:
-    """Return whether the epochs after an end continue those before it, because rows were printed late."""
+    """Return whether the epochs after an end continue the epochs before it, because rows were printed late."""
     before, after = epochs[:row][~np.isnan(epochs[:row])], epochs[row:][~np.isnan(epochs[row:])]
     return bool(len(before) and len(after)) and bool(after[0] >= before.max() > before[0])
 
@@ -133,7 +134,7 @@ def _strays(steps: np.ndarray, known: np.ndarray) -> np.ndarray:
 
 
 def _back_to_start(counter: np.ndarray, rows: np.ndarray) -> list[int]:
-    """Return the rows at which a counter is back at its start."""
+    """Return the rows at which a counter returns to its start."""
     values = counter[rows]
     moves = np.diff(values)
     if not (moves < 0).any():
@@ -150,8 +151,8 @@ def _back_to_start(counter: np.ndarray, rows: np.ndarray) -> list[int]:
 
 
 def restarts(counter: np.ndarray) -> bool:
-    """Return whether a counter increases on every row until a program starts again, and not until the end of a period,
-    which is always the same number of rows."""
+    """Return whether a counter increases on every row and restarts because the program was restarted. A counter of
+    periods, in contrast, restarts after the same number of rows each time."""
     begins = _back_to_start(counter, np.arange(len(counter)))
     ends = counter[[*(row - 1 for row in begins), len(counter) - 1]]
     whole = len(begins) and np.count_nonzero(np.diff(counter) <= 0) == len(begins)
@@ -159,19 +160,20 @@ def restarts(counter: np.ndarray) -> bool:
 
 
 def _goes_on(counter: np.ndarray, row: int, rows: np.ndarray) -> bool:
-    """Return whether another counter has increased where the steps restart, which means that they are counted within
-    each of its periods."""
+    """Return whether another counter has increased at a row at which the steps restart, so that steps are counted
+    within each period of that counter."""
     before = counter[rows[rows < row]]
-    before = before[~np.isnan(before)]  # rows in between, for example of a checkpoint, need not contain it
+    before = before[~np.isnan(before)]  # other rows, for example of a checkpoint, may lack it
     return bool(len(before)) and bool(counter[row] > before[-_LATE:].min())
 
 
 def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndarray:
-    """Separate the steps of rows that reach the log together.
+    """Correct the steps of rows that were written to the log together.
 
-    Rows wait in a buffer while the progress bar advances. A repeated metric at the same position belongs to a later
-    step, so these rows share the distance from the previous position. Rows before the first position share the distance
-    to it. If the bar does not advance, the rows are counted, in equal parts of the steps that were taken at the end.
+    Rows are buffered while the progress bar advances. A metric that is repeated at the same position belongs to a later
+    step. The rows at one position are therefore spread evenly from the previous position. Rows before the first
+    position are spread evenly up to that position. If the bar does not advance, the rows are numbered, and the final
+    number of steps is divided equally between them.
 
     Args:
         steps: position of the bar at each row, or NaN if unknown.
@@ -194,7 +196,7 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
     way = np.diff(here[begins], prepend=0.0)
     if not (counts > 1).any():
         return out
-    if (way < counts)[counts > 1].any() and len(rows) > 1:  # the bar belongs to something else, or does not advance
+    if (way < counts)[counts > 1].any() and len(rows) > 1:  # another process's bar, or a bar that does not advance
         out[:] = math.nan
         out[rows] = counted
         return out
@@ -208,10 +210,10 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
 
 
 def joined(steps: np.ndarray, rollouts: Sequence[int]) -> np.ndarray:
-    """Give rows that are numbered by their rollout the step of the following update.
+    """Assign the step of the following update to rows that are numbered by their rollout.
 
-    If there are several updates per rollout, the number of a rollout is lower than those of its updates: for example,
-    step 40 trains on rollout 20.
+    If there are several updates per rollout, the number of a rollout is lower than the steps of its updates. For
+    example, step 40 trains on rollout 20.
     """
     updates = np.setdiff1d(np.flatnonzero(~np.isnan(steps)), rollouts)
     out = steps.copy()
@@ -222,16 +224,16 @@ def joined(steps: np.ndarray, rollouts: Sequence[int]) -> np.ndarray:
 
 
 def misleading(steps: np.ndarray) -> bool:
-    """Return whether the steps of a console are positions of a wrong bar: they do not advance, or they go back
-    repeatedly."""
+    """Return whether the steps of a console are positions of a wrong progress bar, because they do not advance or go
+    back repeatedly."""
     moves = np.diff(steps)
     still = len(moves) > 1 and not moves.any()
     return still or bool(np.count_nonzero(moves <= 0) > 0.2 * len(moves) and np.count_nonzero(moves < 0))
 
 
 def left_out(epoch: np.ndarray | None) -> int:
-    """Return the number of rows that precede an excerpt: its epochs advance in fractions and do not begin at the first
-    one."""
+    """Return the number of rows that are missing before an excerpt whose epochs advance in fractions and do not begin
+    at 0; otherwise 0."""
     known = np.array([]) if epoch is None else epoch[~np.isnan(epoch)]
     moves = np.diff(known)
     if not len(moves) or moves.min() < 0 or not moves.mean() > 0 or known[0] == np.floor(known[0]):
@@ -243,13 +245,13 @@ def left_out(epoch: np.ndarray | None) -> int:
 def of_rows(
     steps: np.ndarray, trains: np.ndarray, weak: np.ndarray, epoch: np.ndarray | None = None, evaluations: int = 0
 ) -> np.ndarray:
-    """Return the step of each row. Rows without one belong to the previous row; evaluation rows join a training row,
-    unless there are more evaluations than training rows.
+    """Return the step of each row. A row without a step has the step of the previous row. Evaluation rows are assigned
+    to a training row, unless there are more evaluations than training rows.
 
     Args:
         steps: step of each row, NaN for none.
         trains: whether each row belongs to training.
-        weak: a counter such as ``episode``, used if nothing else counts the rows.
+        weak: a counter such as ``episode``, which is used if there is no other counter.
         epoch: epoch of each row. If an excerpt of a log has no step counter, the epoch determines the step of the first
             row.
         evaluations: number of values of the held-out series.
@@ -276,11 +278,11 @@ def of_rows(
 
 
 def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
-    """Continue the count of steps that restart with every epoch."""
+    """Return continuous steps if the steps restart with every epoch."""
     if epoch is None or len(epoch) != len(steps):
         return steps
     known = np.maximum.accumulate(np.where(np.isnan(epoch), 0, np.arange(len(epoch))))
-    epoch = epoch[known]  # a row without an epoch belongs to the previous one
+    epoch = epoch[known]  # a row without an epoch belongs to the previous epoch
     back = np.flatnonzero(np.diff(steps) < 0) + 1
     turns = [row for row in back.tolist() if epoch[row] == np.floor(epoch[row])
              and epoch[row] > epoch[max(row - _LATE, 0) : row].min()]  # fmt: skip
@@ -292,7 +294,7 @@ def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
 
 
 def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray:
-    """Return rows that repeat the step and a metric of the row before."""
+    """Return the rows that have the same step as the previous row, and a metric that the previous row also has."""
     both = np.zeros(max(len(steps) - 1, 0), bool)
     for column in columns.values():
         if column.dtype != object:
@@ -302,9 +304,9 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
 
 
 def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
-    """Return the training rows whose step comes again because the run was restarted: they are few, fewer than half of
-    the steps of a counter that also goes back, or have the first step of a run that was started several times.
-    Otherwise, repeated steps belong to the way in which the log counts."""
+    """Return the training rows whose step is repeated because the run was restarted; empty if the log counts with
+    repeated steps. A restart is assumed if repeated rows are rare, or if only the first step repeats. A restart is also
+    assumed if a counter goes back and fewer than half of the counter's steps repeat."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
     moves = np.diff(steps)
     first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(moves) > 1

@@ -1,4 +1,4 @@
-"""Parses values in a log: numbers in any notation, and JSON texts."""
+"""Parses the values of a log: numbers in any notation, and JSON."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _OF_PYTHON = re.compile(
     r"""\((?P<number>-?[\d.]{1,30}(?:e[-+]?\d{1,3})?|nan|-?inf)"""
     r"""(?:, \w+=[\w'.:]{1,40})*+\)|(?P<comma>,)(?=\s*+[}\]])"""
 )
-"""Python notation that differs from JSON: strings, words, scalars of numpy and torch, trailing commas."""
+"""Python notation that differs from JSON: strings, words, scalars of numpy and torch, and trailing commas."""
 _WORDS = {"True": "true", "False": "false", "None": "null", "nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 def number(value: Any) -> float | None:
-    """Return the number in a value or its text (``np.float64(0.5)``, ``12.5%``, ``'-7.4e-09'``), or None if there is
-    none."""
+    """Return the number in a value or its text, such as ``np.float64(0.5)``, ``12.5%`` or ``'-7.4e-09'``; None if there
+    is no number."""
     if isinstance(value, bool | int | float):
         try:
             return float(value)
@@ -45,13 +45,13 @@ def number(value: Any) -> float | None:
 
 
 def whole(value: Any) -> int:
-    """Return the whole number in a value, or 0 if there is none that fits a record."""
+    """Return the integer part of the number in a value; 0 if there is no number that fits into a record."""
     figure = number(value)
     return int(figure) if figure is not None and abs(figure) <= 2**62 else 0
 
 
 def loaded(text: str) -> Any:
-    """Parse a JSON text, including bare NaN and Infinity, or return NaN if it is not JSON."""
+    """Parse a JSON text, which may contain bare NaN and Infinity. Return NaN if the text is not JSON."""
     try:
         return _decoder.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -63,14 +63,14 @@ def loaded(text: str) -> Any:
 
 
 def as_json(text: str) -> str:
-    """Return a printed Python value as JSON."""
+    """Convert a printed Python value to JSON."""
     return _OF_PYTHON.sub(_spelt, text)
 
 
 def _spelt(match: re.Match[str]) -> str:
     """Return a Python string, word or scalar in JSON notation."""
     if match["end"] == "":
-        return match[0]  # the string never ends, so the rest of its line is not searched again
+        return match[0]  # the string has no end on this line
     if (text := match["text"]) is not None:
         quoted = text.replace("\\'", "'").replace('"', '\\"')
         return f'"{quoted}"'

@@ -1,10 +1,10 @@
-"""Finds files that show the same run, so that it is counted once.
+"""Finds files that show the same run, so that the run is counted once.
 
-Two files are views of one run if the same steps have the same values: a CSV derived from the log, TensorBoard alongside
-the console, the trainer_state of an earlier checkpoint. Single rows may differ, such as a last average. Rows that
-differ in a block, or a run that continues after the end of the other, indicate a separate run. A run that shares only
-its beginning with another one must be judged, because it may have collapsed later. Data that only one view has is
-judged with the run. Folders and fleets use the same `Views`.
+Two files are views of one run if the same steps have the same values. Examples are a CSV derived from the log,
+TensorBoard alongside the console, and the trainer_state of an earlier checkpoint. Single rows may differ, such as a
+last average. Two files are separate runs if a block of rows differs, or if one file continues after the end of the
+other. A run that shares only its beginning with another run must be judged separately, because it may have collapsed
+later. Data that only one view has is judged with the run. Folders and fleets use the same `Views`.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ COMPARED = (
     "eval_score",
 )
 _ENOUGH = 3
-"""Minimum number of shared values for two runs to be views of one run."""
+"""Minimum number of shared values at which two files may be views of one run."""
 _BLOCK = 3
-"""Number of consecutive rows at or above which two runs are separate: rows that differ, or that only one run has at its
-end."""
+"""Number of consecutive rows, which differ or are only at the end of one file, at or above which two files are separate
+runs."""
 TRAINING = frozenset(("rl", "supervised", "preference"))
 OF_WHOLE_BATCHES = frozenset(
     "groups zero_variance_groups live_groups group_size group_rewards advantage_mean advantage_std advantage_min "
     "advantage_max advantage_abs_values".split()
 )
-"""Fields that cannot be derived from only a part of a step's rollouts."""
+"""Fields that cannot be derived from a part of a step's rollouts."""
 
 
 def distinct(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
-    """Return the runs without second views, each with the samples and settings of all its views, and a map from views
-    to runs."""
+    """Return the distinct runs, each with the samples and settings of all its views, and a map from the files of other
+    views to runs."""
     told, second = _told(runs)
     views = Views()
     for run in sorted(told, key=_fullness, reverse=True):
@@ -83,8 +83,8 @@ _FEWEST = 3
 
 
 def _halves(run: Run, other: Run) -> bool:
-    """Return whether two files in one folder are the rollouts and the updates of one run. They then have no common
-    field and the same steps, except for a last step that only one of them has."""
+    """Return whether two files in one folder are the rollouts and the updates of one run. Such files have the same
+    steps, except for a last step that only one file has, and share no field of rollouts or updates."""
     if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
         return False
     rows = min(len(run), len(other))
@@ -98,10 +98,10 @@ def _halves(run: Run, other: Run) -> bool:
 
 
 class Views:
-    """The kept runs, and the search for the one that another run is a view of.
+    """The distinct runs so far, with a search for the run of which a file is another view.
 
-    Only runs that share many values are compared row by row. Hashes find these runs, because comparing all pairs of
-    thousands of runs would take an hour.
+    Only runs that share many values are compared row by row. Such runs are found by hashes, because comparing all pairs
+    of thousands of runs would take an hour.
     """
 
     def __init__(self) -> None:
@@ -124,7 +124,7 @@ class Views:
                 found.append(place)
 
     def _near(self, run: Run) -> list[int]:
-        """Return the kept runs that may be views of the same run, most likely first."""
+        """Return the places of the kept runs that may be the same run, the most likely first."""
         if run.format == "completions":
             above = [*Path(_folder(run)).parents, Path(_folder(run))]
             return sorted(chain.from_iterable(self._folders.get(str(folder), ()) for folder in above))
@@ -135,22 +135,23 @@ class Views:
         return [place for place, times in Counter(chain.from_iterable(found)).most_common() if times >= least]
 
     def _hashes(self, run: Run) -> list[int]:
-        """Return the hashes of a run, cached from the first request until it is kept."""
+        """Return the hashes of a run. The hashes of the last run are cached."""
         if self._asked[0] is not run:
             self._asked = run, _hashes(run)
         return self._asked[1]
 
 
 _MOST_ALIKE = 20
-"""Number of runs that may share a value before it no longer identifies a run, and up to which all are compared."""
+"""Number of runs that may share a value before the value no longer identifies a run. Up to this number of kept runs,
+all runs are compared."""
 _SHARE = 0.05
-"""Minimum share of identifying values that a view must have in common with a run; two runs with noise share one value
-in a hundred."""
+"""Minimum share of the identifying values that a view must have in common with a run. Two separate runs share about one
+value in a hundred by chance."""
 
 
 def _hashes(run: Run) -> list[int]:
-    """Return the values of a run at its steps to three digits, and those of its first rows regardless of their
-    steps."""
+    """Return hashes of a run's values, to three digits. The values at identifying steps are hashed with their steps,
+    and the values on the first rows without steps."""
     names = [(number, name) for number, name in enumerate(COMPARED) if name in run.columns]
     if not names or not len(run):
         return []
@@ -162,17 +163,18 @@ def _hashes(run: Run) -> list[int]:
     at_rows = _mixed(numbers, first, digits[:, :_ENOUGH])[digits[:, :_ENOUGH] != 0]
     hashes = np.concatenate((at_steps, at_rows))
     if len(hashes) > _MOST_HASHES:
-        hashes = hashes[hashes >> np.uint64(62) == 0]  # the same values for each run
+        hashes = hashes[hashes >> np.uint64(62) == 0]  # the same selection for every run
     found: list[int] = hashes.tolist()
     return found
 
 
 _MOST_HASHES = 256
-"""Number of hashes per run above which only a quarter of them is used."""
+"""Number of hashes per run above which only a quarter of the hashes is used."""
 
 
 def _three_digits(values: np.ndarray) -> np.ndarray:
-    """Return integers that are equal if the values agree to three significant digits; 0 for missing values."""
+    """Return integers that are equal if values agree to three significant digits; 0 for values that are missing or
+    0."""
     known = np.isfinite(values) & (values != 0)
     exponent = np.floor(np.log10(np.abs(np.where(known, values, 1.0))))
     mantissa = np.rint(np.where(known, values, 0.0) / 10.0 ** (exponent - 2))
@@ -182,14 +184,14 @@ def _three_digits(values: np.ndarray) -> np.ndarray:
 
 
 def _mixed(number: np.ndarray, at: np.ndarray, digits: np.ndarray) -> np.ndarray:
-    """Return one hash of metric, place and value (multiplicative, Knuth, TAOCP 3, 6.4)."""
+    """Return a hash of each combination of metric, place and value (multiplicative hashing, Knuth, TAOCP 3, 6.4)."""
     mixed: np.ndarray = (at * len(COMPARED) + number).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     mixed ^= digits.astype(np.uint64) * np.uint64(0xC2B2AE3D27D4EB4F)
     return mixed * np.uint64(0x9E3779B97F4A7C15)
 
 
 def view_rows(run: Run) -> list[int]:
-    """Return the rows that identify views of a run: first, last and round steps."""
+    """Return the rows that identify views of a run: the first and the last rows, and rows with round steps."""
     rows = len(run)
     round_steps = np.flatnonzero(run.steps[_ANCHORS:] % _ROUND == 0) + _ANCHORS
     last = range(max(rows - _ANCHORS, _ANCHORS), rows)
@@ -201,8 +203,8 @@ _ROUND = 50
 
 
 def _told(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
-    """Join files of TensorBoard or of completions in one folder into one run, unless they contradict each other at the
-    same steps."""
+    """Join the TensorBoard files, or the files of completions, of one folder into one run, unless their values
+    contradict each other at the same steps. Return the runs, and a map from joined files to runs."""
     out: list[Run] = []
     groups: dict[tuple[str, str], list[list[Run]]] = {}
     for run in runs:
@@ -221,7 +223,7 @@ def _told(runs: list[Run]) -> tuple[list[Run], dict[str, str]]:
 
 
 def _contradict(one: Run, other: Run) -> bool:
-    """Return whether two files have different values at the same steps and neither continues the other."""
+    """Return whether two files have different values at the same steps, and neither file continues the other."""
     if one.format == "completions":
         return False
     steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -235,12 +237,12 @@ def _contradict(one: Run, other: Run) -> bool:
 
 
 def _of_whole(run: Run) -> dict[str, Any]:
-    """Return the settings of a part that also hold for the whole run; its number of responses does not."""
+    """Return the settings of a part that apply to the whole run, which excludes the number of responses."""
     return {name: value for name, value in run.settings.items() if name != "responses"}
 
 
 def joined(runs: list[Run]) -> Run:
-    """Join runs that are parts of one, in the order of their files."""
+    """Join the parts of one run in the order of their files."""
     if len(runs) == 1:
         return runs[0]
     builder = RunBuilder(runs[0].source, runs[0].format)
@@ -264,9 +266,8 @@ def joined(runs: list[Run]) -> Run:
 
 
 def _adopt(run: Run, view: Run) -> list[str]:
-    """Copy data that only a second view has: columns, including non-finite values, and the samples of completions.
-
-    Return the copied columns.
+    """Copy data that only a second view has: columns, including values that are not finite, and the samples of
+    completions. Return the names of the copied columns.
     """
     rows = {step: row for row, step in enumerate(run.steps.tolist())}
     pairs = [(rows[step], row) for row, step in enumerate(view.steps.tolist()) if step in rows]
@@ -291,8 +292,8 @@ def _adopt(run: Run, view: Run) -> list[str]:
 
 
 def _holds_a_part(run: Run, rollouts: Run, here: Any, there: Any) -> bool:
-    """Return whether rollouts are only some of those of their steps, because their mean reward differs from the logged
-    one on most rows."""
+    """Return whether a file of rollouts contains only some rollouts of each step, because their mean reward differs
+    from the logged reward on most rows."""
     if "reward_mean" not in run.columns or "reward_mean" not in rollouts.columns:
         return False
     logged, measured = run.columns["reward_mean"][here], rollouts.columns["reward_mean"][there]
@@ -307,8 +308,8 @@ def _fullness(run: Run) -> tuple[bool, int]:
 
 
 def same_run(one: Run, other: Run) -> bool:
-    """Return whether ``other`` shows the same run as ``one``: it has the same values at the same steps (or rows, if one
-    of them has no steps) and does not continue after the end of ``one``."""
+    """Return whether ``other`` shows the same run as ``one``. The two runs must have the same values at the same steps,
+    or on the same rows. ``other`` must not continue after the end of ``one``."""
     if not len(one) or not len(other):
         return False
     steps, here, there = np.intersect1d(one.steps, other.steps, return_indices=True)
@@ -322,7 +323,8 @@ def same_run(one: Run, other: Run) -> bool:
 
 
 def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
-    """Return whether shared fields that vary have the same values, to the printed precision."""
+    """Return whether the shared fields have the same values, to the printed precision, and enough of the values
+    vary."""
     telling = 0
     for name in COMPARED:
         if name not in one.columns or name not in other.columns:
@@ -341,7 +343,8 @@ def _agree(one: Run, other: Run, here: np.ndarray, there: np.ndarray) -> bool:
 
 
 def _part(differ: np.ndarray) -> bool:
-    """Return whether rows differ as those of two runs do: in more than a few rows, in a block, or at the end."""
+    """Return whether rows differ like the rows of two separate runs: on more than a few rows, in a block, or on the
+    last row."""
     if not differ.any():
         return False
     at = np.flatnonzero(differ)
@@ -350,8 +353,8 @@ def _part(differ: np.ndarray) -> bool:
 
 
 def _broke(run: Run, name: str, rows: np.ndarray, others: np.ndarray) -> bool:
-    """Return whether a run broke off into NaN at a point where another one continues with numbers; it is then a failed
-    run, not a second view."""
+    """Return whether a run has NaN or infinite values on rows on which another run has numbers. A run with NaN or
+    infinite values failed, and is not a second view."""
     broken = {row for row, field in run.not_finite() if field == name}
     return bool(broken) and bool((np.isin(rows, list(broken)) & np.isfinite(others)).any())
 
@@ -362,12 +365,12 @@ def _folder(run: Run) -> str:
 
 
 def file_of(source: str) -> str:
-    """Return the file of a run that is named ``FILE (name)`` because its file contains several runs."""
+    """Return the file of a run whose source is ``FILE (name)``, because the file contains several runs."""
     return source[: source.rindex(" (")] if source.endswith(")") and " (" in source else source
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
-    """Sort key for which 2 comes before 10."""
+    """Return a sort key with which 2 comes before 10."""
     parts = re.split(r"(\d{1,18})", name)
     return [(part.isdigit() and part.isascii(), int(part) if part.isascii() and part.isdigit() else 0, part)
             for part in parts]  # fmt: skip

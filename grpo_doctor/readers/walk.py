@@ -14,12 +14,12 @@ from .log_names import NO_NAME, has_name_of_log, holds_data, is_passed_over
 from .views import natural
 
 Fate = Literal["read", "part of a run", "second view", "no log", "not read", "unreadable", "failed"]
-"""The outcome for a file. ``not read`` may be a log that no reader understood, ``unreadable`` is damaged or cannot be
-opened, and ``failed`` is an internal error."""
+"""The outcome for a file. A ``not read`` file may be a log that no reader recognised. An ``unreadable`` file is damaged
+or cannot be opened, and ``failed`` means an internal error."""
 
 
 class Answer(NamedTuple):
-    """The outcome for one file of a folder, or for a folder that could not be opened, with the reason."""
+    """The outcome for a file, or for a folder that could not be opened, with the reason."""
 
     source: str
     fate: Fate
@@ -32,7 +32,7 @@ FileState = tuple[int, int, int]
 
 
 def state_of(file: Path) -> FileState | None:
-    """Return the state of a file, or None if it is missing or was deleted after it was listed."""
+    """Return the state of a file, or None if the file does not exist or cannot be accessed."""
     try:
         found = file.stat()
     except OSError:
@@ -41,9 +41,9 @@ def state_of(file: Path) -> FileState | None:
 
 
 def candidates(folder: Path) -> Iterator[Candidate]:
-    """Yield every file of a folder in natural order, with the answer for files that are not read.
+    """Yield every file of a folder in natural order, with the outcome for files that are not read.
 
-    Folders that are links are entered once, after all others, so that a run is named after its real folder.
+    Links to folders are followed once, after all real folders, so that a run is named after its real folder.
     """
     walk = _Walk(folder)
     while walk.waiting:
@@ -51,7 +51,7 @@ def candidates(folder: Path) -> Iterator[Candidate]:
 
 
 class _Walk:
-    """Tracks visited folders and files, so that links do not lead to any of them twice."""
+    """Tracks visited folders and files, so that links do not lead to the same folder or file twice."""
 
     def __init__(self, top: Path) -> None:
         self.top = Path(os.path.realpath(top))
@@ -72,7 +72,7 @@ class _Walk:
         yield from _not_entered(failed)
 
     def _of_folder(self, here: Path, folders: list[str], files: list[str]) -> Iterator[Candidate]:
-        """Yield the files of one folder, and keep the subfolders that are visited next."""
+        """Yield the files of one folder, and update the list of subfolders to visit next."""
         if (whole := _aim(here) or _mlflow(here)) is not None:
             folders.clear()
             yield whole, None
@@ -94,7 +94,7 @@ class _Walk:
             yield here / name, no_log(here / name, NO_NAME) if part else self._known(here / name)
 
     def _met(self, folder: Path) -> Answer | None:
-        """Return the outcome for a folder that was visited before or has disappeared."""
+        """Return the outcome for a folder that was visited before or cannot be accessed; None for any other folder."""
         try:
             known = folder.stat()
         except OSError as error:
@@ -125,33 +125,33 @@ class _Walk:
 
 
 def _not_entered(failed: list[OSError]) -> Iterator[Candidate]:
-    """Yield the outcomes for folders that could not be opened or have disappeared."""
+    """Yield the outcomes for folders that could not be opened."""
     while failed:
         error = failed.pop(0)
         yield Path(error.filename), Answer(str(error.filename), "unreadable", f"a folder: {words(error)}")
 
 
 def no_log(path: Path, why: str) -> Answer:
-    """Return the outcome for a file that need not be recognised, because a run's records are read with the files next
-    to them."""
+    """Return the outcome for a file that is not a log. A file that is read together with ``records.jsonl`` is part of a
+    run."""
     if path.name in COMPANIONS and path.with_name("records.jsonl").is_file():
         return Answer(str(path), "part of a run", "read with records.jsonl")
     return Answer(str(path), "no log", why)
 
 
 def _aim(folder: Path) -> Path | None:
-    """Return the file that represents an Aim repository."""
+    """Return the file that represents an Aim repository; None for other folders."""
     found = folder / "run_metadata.sqlite"
     return found if folder.name == ".aim" and found.is_file() else None
 
 
 def _mlflow(folder: Path) -> Path | None:
-    """Return the first file of the metrics of an MLflow run, which represents all of them."""
+    """Return the first metric file of an MLflow run, which represents all metric files; None for other folders."""
     beside = folder.parent / "meta.yaml"
     files = metrics(folder) if folder.name == "metrics" and beside.is_file() else []
     return files[0] if files else None
 
 
 def metrics(folder: Path) -> list[Path]:
-    """Return the files of a folder of metrics; those of slash keys are in subfolders."""
+    """Return the files of a folder of metrics. Files of keys with slashes are in subfolders."""
     return sorted(path for path in folder.rglob("*") if path.is_file())

@@ -1,1 +1,1 @@
-"""Shared by all report formats: the model of a report, charts, redaction. The formats are in ``reports/``."""
+"""Code that all report formats share: the model of a report, charts, redaction. The formats are in ``reports/``."""

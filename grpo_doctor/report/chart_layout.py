@@ -19,18 +19,20 @@ from .charts import FEW, HUGE, PLACES, RANGES, Ground, Panel, healthy, timeline_
 HEIGHT = 1000
 """Units of the y axis of a plot."""
 ROW = 34
-"""Pixels per row of the timeline: the name of a finding, and below it a bar over the steps on which it was active."""
+"""Pixels per row of the timeline. A row is the name of a finding above a bar over the steps on which the finding was
+active."""
 NAME, BAR = 0.3, (0.6, 0.3)
 """Position of the name in its row, and start and height of the bar, as shares of the row."""
 BINS = 160
-"""Bins of the x axis; every series keeps its smallest and largest value per bin, at rows that all series share."""
+"""Number of bins of the x axis. Every series keeps its smallest and largest value per bin, at rows that all series
+share."""
 DECADES = 3
 """Orders of magnitude at or above which a positive series has a logarithmic axis."""
 FAR = 2.0
 """Multiples of the range of 98% of the values beyond which a value is drawn at the edge, with a note."""
 SMOOTHED, LEVELS = 200, 20
-"""Minimum number of known values, and of different ones, for a smoothed line over the raw one; shorter series, or those
-with fewer different values, do not need one."""
+"""Minimum number of known values, and of different values, for a smoothed line over the raw line. Other series do not
+need a smoothed line."""
 LEAST_GREEN = 0.04
 """Minimum share of the axis for a range to be drawn; a thinner range would be invisible."""
 EDGE = 0.03
@@ -38,7 +40,7 @@ EDGE = 0.03
 FLAT = 0.1
 """Minimum share of a common y axis that most curves must cover."""
 SHADED = 1
-"""Maximum number of shaded findings per curve; more would hide the curve, and the timeline shows all of them."""
+"""Maximum number of shaded findings per curve, because more would hide the curve. The timeline shows all findings."""
 PLACE = {"below": (0.95, 1.0), "above": (0.0, 0.05), "over the full height": (0.0, 1.0)}
 """Start and end of an event's ticks, as shares of the height."""
 
@@ -51,8 +53,8 @@ class Tick(NamedTuple):
 
 
 class Label(NamedTuple):
-    """The name of a finding in a timeline: its height as a share, its text, and where its bar begins, in x units and as
-    a share of the width."""
+    """The name of a finding in a timeline: height (as a share), text, and the start of the bar in x units and as a
+    share of the width."""
 
     at: str
     label: str
@@ -61,7 +63,7 @@ class Label(NamedTuple):
 
 
 class Span(NamedTuple):
-    """A finding on the rows on which it was active: the rectangle that it covers in the plot."""
+    """The rectangle of a finding in the plot, over the rows on which the finding was active."""
 
     finding: Finding
     x: str
@@ -105,7 +107,7 @@ class Small(NamedTuple):
 def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> list[Small]:
     """Draw curves for comparison: steps, values and onset of each, on a common y axis.
 
-    If most curves would be flat, for example with rewards on different scales, each has a separate axis.
+    If most curves would be flat, for example with rewards on different scales, each curve has a separate axis.
     """
     known = [values[np.isfinite(values)] for _, values, _ in series]
     together = np.concatenate([np.empty(0), *known])
@@ -141,7 +143,7 @@ def drawings(panels: Sequence[Panel]) -> tuple[list[Drawing], dict[str, Any]]:
 
 
 def _kept(columns: Any, rows: int) -> np.ndarray:
-    """Return the rows to draw: all, or for every bin the smallest and largest value of every series."""
+    """Return the rows to draw: all rows, or for every bin the smallest and largest value of every series."""
     if rows <= 2 * BINS:
         return np.arange(rows)
     kept = {0, rows - 1}
@@ -155,7 +157,7 @@ def _kept(columns: Any, rows: int) -> np.ndarray:
 
 
 def _plain(values: np.ndarray) -> list[float | None]:
-    """Return numbers for JSON: five digits are enough for a chart, and unknown values are null."""
+    """Return numbers for JSON. Five digits are enough for a chart; unknown values are null."""
     return [short if math.isfinite(short := float(f"{v:.5g}")) else None for v in values.tolist()]
 
 
@@ -187,7 +189,8 @@ def scale_of(known: np.ndarray) -> Scale:
     inner, outer = (float(q) for q in np.percentile(known, (1, 99)))
     reach = FAR * (outer - inner) or math.inf
     low, high = max(low, inner - reach), min(high, outer + reach)
-    margin = 0.05 * (high - low) or abs(high) * 0.05 or 1.0
+    high = 1.0 if low == high == 0 else high  # a series of zeros: most are rewards or shares, on a scale up to 1
+    margin = 0.05 * (high - low) or abs(high) * 0.05
     return Scale(low - margin, high + margin, False)
 
 
@@ -259,7 +262,7 @@ def _timeline(panel: Panel) -> Drawing:
 
 
 def view_of(x: np.ndarray) -> str:
-    """Return the view box of a plot over these places, with a margin on both sides."""
+    """Return the view box of a plot over these positions, with a margin on both sides."""
     width = float(x[-1] - x[0])
     margin = 0.01 * width or 0.5
     return f"{-margin:.5g} 0 {width + 2 * margin:.10g} {HEIGHT}"
@@ -276,7 +279,7 @@ def path_of(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def _dots(x: np.ndarray, y: np.ndarray) -> str:
-    """Return lines of length 0: round caps draw them as dots of constant size at any zoom."""
+    """Return lines of length 0, which round caps draw as dots of constant size at any zoom."""
     pairs = zip(x.tolist(), y.tolist(), strict=True)
     return "".join(f"M{across:.10g} {down:.0f}h0" for across, down in pairs if math.isfinite(down))
 
@@ -308,7 +311,7 @@ def smoothed(values: np.ndarray) -> np.ndarray:
 
 
 def _findings_of(panel: Panel) -> list[Finding]:
-    """Return the most severe findings of this series, the worst last, so that it is on top."""
+    """Return the most severe findings of this series, the worst one last, so that it is drawn on top."""
     found = [f for f in panel.ground.diagnosis.findings if panel.field in f.columns and f.level > Severity.INFO]
     return sorted(found, key=lambda f: (f is panel.ground.main, f.level))[-SHADED:]
 
@@ -344,7 +347,7 @@ def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
 
 
 def round_numbers(low: float, high: float, most: int) -> list[float]:
-    """Return at most ``most`` round numbers in a range, in steps of 1, 2 or 5 times a power of ten."""
+    """Return at most ``most`` round numbers in a range, spaced by 1, 2 or 5 times a power of ten."""
     power = 10.0 ** math.floor(math.log10((high - low) / most))
     step = next(power * times for times in (1, 2, 5, 10, 20) if (high - low) / (power * times) <= most)
     return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
@@ -366,7 +369,7 @@ def ticks_up(scale: Scale) -> list[Tick]:
 
 
 def _plainly(value: float) -> str:
-    """Format a power of ten: no exponent between 0.001 and 99,999."""
+    """Format a power of ten, without an exponent between 0.001 and 99,999."""
     return f"{value:,.0f}" if 1000 <= value < 1e6 else f"{value:g}"
 
 

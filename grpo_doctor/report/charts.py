@@ -1,6 +1,6 @@
 """Selects the charts of a run: the series of its findings, and a timeline.
 
-`chart_layout` draws them for the HTML report, and `figures` writes files."""
+`chart_layout` draws the charts for the HTML report, and `figures` writes the charts to files."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ RANGES: dict[str, tuple[str, float | str, float | str]] = {
     "truncated_rate": ("LEN003", 0, "warn"),
     "unique_rate": ("DIV001", "warn", 1),
 }
-"""The check of a series and the range in which it does not warn: its thresholds, or the limits of the field. Series
-that depend on model and task (entropy, reward) have no range."""
+"""For each series, the check and the range in which the check does not warn, given by thresholds or by the limits of
+the field. Series that depend on model and task (entropy, reward) have no range."""
 
 VITALS = (
     "reward_mean",
@@ -59,9 +59,9 @@ MOST = 6
 FEW = 60
 """Number of known values up to which each value is drawn as a dot, so that a value between gaps is visible."""
 BINS = 240
-"""Number of bins per series; each keeps its smallest and largest value."""
+"""Number of bins per series; each bin keeps its smallest and largest value."""
 HUGE = 1e100
-"""The largest number on an axis; above it, differences and areas overflow."""
+"""Largest number on an axis; differences and areas of larger numbers overflow."""
 PLACES = {"update": "below", "collapse": "above", "restart": "over the full height"}
 """The kinds of events that a chart marks with ticks, and their position."""
 
@@ -71,7 +71,7 @@ KINDS = {"collapse": "collapses", "update": "updates", "restart": "restarts", "n
 
 @cache
 def healthy() -> dict[str, tuple[float, float]]:
-    """Return for each series the range in which its check does not warn, at default thresholds."""
+    """Return the range of each series in which its check does not warn, at default thresholds."""
     checks = load().checks
     return {
         field: (float(checks[code].thresholds.get(str(low), low)), float(checks[code].thresholds.get(str(high), high)))
@@ -116,7 +116,7 @@ class Panel(NamedTuple):
 def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
     """Return the charts of a run: the timeline, then the reward, then the series of the headline."""
     run = diagnosis.run
-    if len(run) < 2:  # a configuration, or a single row
+    if len(run) < 2:  # a configuration or a single row
         return []
     x = run.steps if (np.diff(run.steps) >= 0).all() else np.arange(len(run))
     ground = Ground(diagnosis, x, _events(run, x))
@@ -144,7 +144,8 @@ def decisive(diagnosis: Diagnosis, shown: Sequence[Panel]) -> Panel | None:
 
 
 def _second(diagnosis: Diagnosis, field: str) -> str:
-    """Return the series to draw together with another; empty if there is none, or if one would be flat."""
+    """Return the series to draw together with another. The result is empty without such a series, or if one of the two
+    would be flat."""
     other = TOGETHER.get(field, "")
     if not other or not _drawable(diagnosis, other):
         return ""
@@ -155,7 +156,8 @@ def _second(diagnosis: Diagnosis, field: str) -> str:
 
 
 def legend(drawn: Sequence[Panel], *, shaded: bool, green: bool) -> str:
-    """Explain the colours and ticks in these charts; ``shaded`` if a finding is, ``green`` if a range is drawn."""
+    """Explain the colours and ticks in these charts: ``shaded`` if a finding is shaded, ``green`` if a range is
+    drawn."""
     if not drawn:
         return ""
     ground = drawn[0].ground
@@ -226,7 +228,7 @@ def _in_words(ground: Ground, field: str) -> str:
 
 
 def timeline_rows(ground: Ground) -> list[tuple[str, Finding | np.ndarray]]:
-    """Return the rows of the timeline: findings, the headline first, then kinds of events."""
+    """Return the rows of the timeline: findings (those of the headline first), then kinds of events."""
     findings: list[tuple[str, Finding | np.ndarray]] = [(f.code, f) for f in ground.diagnosis.findings[:8]]
     return findings + [(name, ground.events[kind]) for kind, name in KINDS.items() if kind in ground.events]
 

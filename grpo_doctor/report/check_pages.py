@@ -79,7 +79,7 @@ KINDS = {
         "simulated runs with a drift planted in the rollouts",
     ),
 }
-"""Kinds of evidence, as counted by `tests/seen.py`, with their singular and plural."""
+"""Kinds of evidence, as counted by `tests/seen.py`, with the singular and plural of their nouns."""
 
 
 def _seen(check: Check) -> str:
@@ -125,7 +125,8 @@ def _remedies(check: Check) -> str:
 
 
 def _measured(check: Check) -> str:
-    """Return results of the experiments: how early this check finds a fault, and the effects of its remedies."""
+    """Return results of the experiments: how early this check finds a fault, and the effects of the check's
+    remedies."""
     found = stored()
     lines = [f"- {harm.early(fault)}" for fault, harm in found.faults.items() if harm.by == check.code and harm.lead]
     offered = [remedy.id for remedy in check.remedies]

@@ -46,7 +46,7 @@ def _style() -> dict[Any, Any]:
 
 
 def figure(panel: Panel) -> Figure:
-    """Draw one panel, 317 by 158 points."""
+    """Draw one panel with a size of 317 by 158 points."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 

@@ -1,4 +1,4 @@
-"""Strict templates; and for HTML pages, digests for the content security policy and safe embedding of data."""
+"""Strict templates, and for HTML pages, digests for the content security policy and safe embedding of data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from markupsafe import Markup, escape
 
 @cache  # templates are compiled once, for any number of pages
 def environment(folder: Path, *, html: bool = True) -> Environment:
-    """Return the templates of a folder: in HTML everything is escaped, and undefined names are errors."""
+    """Return the templates of a folder. In HTML, all texts are escaped; undefined names are errors."""
     made = Environment(
         loader=FileSystemLoader(folder, encoding="utf-8"),
         autoescape=html,
@@ -54,7 +54,8 @@ def embedded(value: Any) -> str:
 
 
 _MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|(?<![\w*])\*(?=[^\s*])([^*]+)(?<!\s)\*(?![\w*])")
-"""Markup in a sentence: code between backticks, strong words between two asterisks, emphasis between single ones."""
+"""Markup in a sentence: code between backticks, strong words between double asterisks, emphasis between single
+asterisks."""
 _TAGS = ("code", "strong", "em")
 """The HTML element of each alternative of `_MARKED`."""
 

@@ -1,4 +1,4 @@
-"""Shared by all report formats: options, the order of findings, and redaction."""
+"""Code that all report formats share: options, the order of findings, and redaction."""
 
 from __future__ import annotations
 
@@ -120,14 +120,14 @@ def story(diagnosis: Diagnosis) -> Story:
 
 
 def leading(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding that a list of runs shows: the cause, else the worst note."""
+    """Return the finding that a list of runs shows: the cause, or else the worst note."""
     cause = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     first = cause or (diagnosis.findings[0] if diagnosis.findings else None)
     return first if first is not None and first.level >= Severity.WARNING else None
 
 
 def begun(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding whose onset is that of the run: the outcome, else the one that a list of runs shows."""
+    """Return the finding whose onset is that of the run: the outcome, or else the finding that a list of runs shows."""
     return diagnosis.finding(diagnosis.outcome or "") or leading(diagnosis)
 
 
@@ -140,7 +140,8 @@ def withheld(diagnosis: Diagnosis) -> list[Withheld]:
 
 
 def next_run(diagnosis: Diagnosis) -> list[str]:
-    """Return what to do before the next run, without the alternatives to the headline, which are shown next to it."""
+    """Return what to do before the next run, without alternatives to the headline, which are shown next to the
+    headline."""
     told = tuple(f"{words} ({diagnosis.cause}): " for words in ("Verify first", "No longer valid"))
     return [text for text in diagnosis.next_run if not text.startswith(told)]
 
@@ -162,8 +163,8 @@ def shortened(names: Sequence[str]) -> list[str]:
 
 
 def sure(finding: Finding) -> str:
-    """Return the confidence of a finding and its meaning. For a cause, also return how often causes with that
-    confidence were correct, if enough cases are known."""
+    """Return the confidence of a finding and the meaning of that confidence. For a cause, also return how often causes
+    with that confidence were correct, if enough cases are known."""
     check = load().find(finding.code)
     meanings = SURE_OF_SETTINGS if check is not None and check.family == PREFLIGHT else SURE
     words = f"{finding.confidence}: {meanings[finding.confidence]}"
@@ -182,7 +183,7 @@ def since(finding: Finding) -> str:
 
 
 def level(finding: Finding) -> str:
-    """Return the severity as printed: past findings and previews are marked."""
+    """Return the severity as printed, with a mark for past findings and previews."""
     said = f"past {finding.severity}" if finding.cleared else finding.severity
     return f"{said}, preview" if finding.preview else said
 
@@ -196,8 +197,8 @@ def when(finding: Finding) -> str:
 
 
 def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
-    """Return what a failing run has spent since its onset: steps, time, GPU-hours if the GPUs are declared, and dollars
-    if ``gpu_cost`` is given (per GPU if their number is unknown)."""
+    """Return what a failing run has spent since its onset: steps, time, GPU-hours (if GPUs are declared) and dollars
+    (if ``gpu_cost`` is given). Dollars are per GPU if the number of GPUs is unknown."""
     first = begun(diagnosis)
     lost = 0 if first is None or diagnosis.last_step is None else diagnosis.last_step - first.onset_step
     if diagnosis.verdict != "failing" or first is None or lost <= 0:
@@ -221,7 +222,7 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
 
 
 def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = None) -> dict[str, str]:
-    """Return the first facts of a report about the finding that heads it, in order.
+    """Return the first facts of a report, in order, about the finding that heads the report.
 
     "when" is the onset of the run; if the cause began at another step, that step follows.
     """
@@ -248,7 +249,7 @@ def fingerprint(source: str, code: str) -> str:
 
 
 def excuse(diagnosis: Diagnosis, finding: Finding, options: Options) -> str | None:
-    """Return why a finding does not fail the gate; None if it fails the gate."""
+    """Return why a finding does not fail the gate, or None if it does."""
     return options.excused.get((diagnosis.run.source, finding.code))
 
 
@@ -258,7 +259,7 @@ def location(diagnosis: Diagnosis, finding: Finding) -> tuple[str, int]:
 
 
 def relative(source: str) -> str:
-    """Return a path relative to the working directory if it is below it, with forward slashes."""
+    """Return a path with forward slashes, relative to the working directory if the path is below it."""
     path = Path(source)
     if path.is_absolute() and path.is_relative_to(Path.cwd()):
         path = path.relative_to(Path.cwd())
@@ -266,7 +267,7 @@ def relative(source: str) -> str:
 
 
 NAMED, DATED = ("run_name", "experiment_name", "exp_name", "wandb_run_name"), ("started", "timestamp", "date")
-"""Settings that name a run, and settings that date it."""
+"""Settings that name a run, and settings that contain its date."""
 KEY_SETTINGS = {
     "learning_rate": "learning rate", "group_size": "group size", "kl_coef": "KL coefficient",
     "temperature": "temperature", "max_new_tokens": "response limit", "num_iterations": "updates per rollout",
@@ -276,7 +277,7 @@ KEY_SETTINGS = {
 
 
 def title(diagnosis: Diagnosis) -> str:
-    """Return the name that a run declares, or else its file, with the folder if the file name is a common one."""
+    """Return the name that a run declares, or else its file. Include the folder if the file name is a common name."""
     declared = next((str(v) for n in NAMED if (v := diagnosis.settings.get(n))), "")
     path = Path(diagnosis.source)
     usual = path.stem in ("records", "metrics", "log_history", "trainer_state", "train", "training", "output", "log")
@@ -284,7 +285,7 @@ def title(diagnosis: Diagnosis) -> str:
 
 
 def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Return what identifies a run: model, date, framework and key settings, as far as known."""
+    """Return the known facts that identify a run: model, date, framework and key settings."""
     known = diagnosis.settings
     dated = next((str(v) for n in DATED if (v := known.get(n))), "")
     written_by = framework(diagnosis.run)
@@ -298,7 +299,8 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Return the header of a run: name and value. Findings about code or a configuration have no steps."""
+    """Return the facts in the header of a run, with their values. Findings about code or a configuration have no
+    steps."""
     apart = diagnosis.steps > 1 and at_intervals(diagnosis.steps, int(np.ptp(diagnosis.run.steps)))
     steps = counted(diagnosis.steps, "row" if apart else "step")
     if apart:
@@ -327,7 +329,7 @@ def _clock(run: Run, since: float = -math.inf) -> np.ndarray:
 
 
 def duration(seconds: float) -> str:
-    """``3 h 20 min``, ``4 min 5 s``, ``12 s``."""
+    """Return a duration such as ``3 h 20 min``, ``4 min 5 s`` or ``12 s``."""
     minutes, rest = divmod(int(seconds), 60)
     if minutes >= 60:
         return f"{minutes // 60} h {minutes % 60} min"
@@ -366,7 +368,7 @@ class About(NamedTuple):
 
 
 def about(code: str) -> About | None:
-    """Return the sections of a check's page that explain a finding; None for an unknown code."""
+    """Return the sections of a check's page that explain a finding, or None for an unknown code."""
     check = load().find(code)
     if check is None:
         return None
@@ -384,7 +386,7 @@ def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
 
 
 def markdown(text: str) -> str:
-    """Escape text as one line of Markdown: no markup, HTML, mention or link."""
+    """Escape text as one line of Markdown without markup, HTML, mentions or links."""
     plain = " ".join(text.split())
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "&#64;"), ("://", "&#58;//")):
         plain = plain.replace(character, entity)
@@ -394,7 +396,7 @@ def markdown(text: str) -> str:
 
 
 def authored(text: str) -> str:
-    """Return text written by a check's author as Markdown: words between backticks stay code."""
+    """Return text written by a check's author as Markdown, in which words between backticks stay code."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
         return markdown(text)
@@ -407,12 +409,12 @@ def _spaced(text: str) -> str:
 
 
 def is_prose(step: Step) -> bool:
-    """Return whether a step is a sentence rather than settings, options or code that can be copied as it is."""
+    """Return whether a step is a sentence rather than settings, options or code that can be copied unchanged."""
     return "\n" not in step.do and (bool(_LOOSE.search(step.do)) or not (_is_python(step.do) or _are_options(step.do)))
 
 
 _LOOSE = re.compile(r"\b\d+x\b| or | and | with |…")
-"""Text that does not occur in code: a multiple of the current value, an alternative, a value to fill in."""
+"""Text that does not occur in code, such as a multiple of the current value, an alternative, or a value to fill in."""
 
 
 def _is_python(text: str) -> bool:
@@ -442,7 +444,7 @@ def fenced(text: str) -> str:
 
 
 def responses(diagnosis: Diagnosis) -> list[Sample]:
-    """Return a few responses from the step of detection, invalid ones first."""
+    """Return a few responses from the step of detection, with invalid responses first."""
     run = diagnosis.run
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     if main is None or not run.samples:
@@ -453,7 +455,7 @@ def responses(diagnosis: Diagnosis) -> list[Sample]:
 
 
 def texts_by_step(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return a few responses for each step that has some, at evenly spread steps, for the page to show on a click."""
+    """Return a few responses for each of several evenly spread steps, which the page shows on a click."""
     run = diagnosis.run
     rows = spread(sorted(run.samples), TOLD)
     return {str(run.steps[row]): [clean(s.response[:CLIP]) for s in run.samples[row][:SHOWN]] for row in rows}
@@ -465,7 +467,8 @@ def spread(these: Sequence[int], most: int) -> list[int]:
 
 
 def steps_for(remedy: Remedy, who: str | None) -> tuple[list[Step], list[Step]]:
-    """Return the steps of a remedy for one framework, else for a custom trainer, and those for the others."""
+    """Return the steps of a remedy for one framework (or else for a custom trainer), and the steps for other
+    frameworks."""
     own = [s for s in remedy.steps if s.who == who] or [s for s in remedy.steps if s.who == "by-hand"]
     return (own, [s for s in remedy.steps if s not in own]) if own else (list(remedy.steps), [])
 

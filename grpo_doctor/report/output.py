@@ -1,4 +1,4 @@
-"""Writes outputs: a regular file is replaced atomically; a device, pipe or link is written to."""
+"""Writes outputs. A regular file is replaced atomically; a device, pipe or link is written to."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path, *, named: bool = True) -> Iterator[BinaryIO]:
-    """Yield a file to write; when the block ends, it replaces ``path`` and keeps the mode and owner of the old file.
+    """Yield a file to write. At the end of the block, the file replaces ``path`` and keeps the mode and owner of the
+    old file.
 
     Args:
-        named: whether the user named this path. A link is then followed; a link at a path that grpo-doctor chose is
-            refused, because someone else may have created it.
+        named: whether the user named this path. A link at a path that the user named is followed. A link at a path that
+            grpo-doctor chose is refused, because someone else may have created it.
 
     Raises:
         OSError: writing failed; ``path`` is unchanged, unless it is not a regular file.
@@ -48,7 +49,7 @@ def replace(path: Path, text: str, *, named: bool = True) -> None:
 
 
 def create(path: Path, text: str) -> None:
-    """Write a new file. Raises FileExistsError if the path exists, even as a dangling link; OSError if writing
+    """Write a new file. Raises FileExistsError if the path exists, even as a dangling link, and OSError if writing
     fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "x", encoding="utf-8", errors="replace") as file:
@@ -56,7 +57,7 @@ def create(path: Path, text: str) -> None:
 
 
 def same(path: Path, others: Iterable[Path]) -> Path | None:
-    """Return the other path that is the same regular file as ``path``, even through links; None if there is no such
+    """Return another path that is the same regular file as ``path``, even through links, or None without such a
     path."""
     try:
         found = path.stat()
@@ -80,7 +81,7 @@ def _status(path: Path) -> os.stat_result | None:
 
 
 def _draft(path: Path, old: os.stat_result | None) -> tuple[Path, BinaryIO] | None:
-    """Create a file in the same folder under an unpredictable name; None if only ``path`` is writable."""
+    """Create a file in the same folder under an unpredictable name. Return None if only ``path`` is writable."""
     place = path.with_name(f".{path.name[:64]}.{os.urandom(8).hex()}.part")
     try:
         descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

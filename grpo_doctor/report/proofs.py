@@ -1,4 +1,4 @@
-"""Selects the responses that prove a finding: three from before its onset and three from after it, side by side."""
+"""Selects the responses that prove a finding: three from before the onset and three from after it, side by side."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from .redaction import cleaned
 SIDE = 3
 """Number of responses on each side."""
 _SHOWN, _CALL = 360, 120
-"""Maximum shown length of a response, and of a tool call, in characters."""
+"""Maximum length, in characters, of a shown response and of a shown tool call."""
 
 
 class Proof(NamedTuple):
-    """A finding with responses from before its onset, without the problem, and from after it, with the problem."""
+    """A finding with responses from before its onset (without the problem) and from after its onset (with the
+    problem)."""
 
     finding: Finding
     before: list[str]

@@ -1,7 +1,7 @@
 """Redacts secrets, escapes invisible characters and workflow commands, and cuts long texts before anything is shown.
 
-Redaction covers listed kinds of secrets, not every possible secret: the shapes of ``secret_shapes.toml``, passwords in
-URLs, blocks of private keys, values under the name of a secret, and long words that look random.
+Redaction covers listed kinds of secrets, not every possible secret. Listed are the shapes of ``secret_shapes.toml``,
+passwords in URLs, private key blocks, values under the name of a secret, and long words that look random.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ REDACTED = "[redacted]"
 RANDOM_LENGTH = 32
 """Minimum length in characters of a word that is redacted because it looks random."""
 RANDOM_BITS = 4.2
-"""Minimum entropy, in bits, of the characters of a random word of mixed case and digits: English words joined by
+"""Minimum entropy, in bits per character, of a random word of mixed case and digits. English words joined by
 underscores stay below 4, while random base64 of 32 characters has 4.4 to 4.9."""
 UNBROKEN = 14
-"""Minimum length of a part without separators in such a word, because names of models and files have shorter parts."""
+"""Minimum length of a part without separators in a random word, because names of models and files have shorter
+parts."""
 CHANGES = 0.15
-"""Minimum share of neighbouring characters of a random word that differ in class (upper case, lower case, digit). It is
-0.3 to 0.6 in base32, hex and base64, and at most 0.1 in words that end in a number."""
+"""Minimum share of neighbouring characters of a random word that differ in class (upper case, lower case, digit). The
+share is 0.3 to 0.6 in base32, hex and base64, and at most 0.1 in words that end in a number."""
 LETTERS = 3
-"""Mean length of runs of lower-case letters at or above which a string consists of words: at least 3 in class names,
-1.7 in random base64."""
+"""Mean length of runs of lower-case letters at or above which a string consists of words. The mean is at least 3 in
+class names, and 1.7 in random base64."""
 LINES = 64
 """Number of lines that are searched for signs of a secret at once."""
 KNOWN = 100_000
-"""Maximum number of cached words without a sign of a secret, so that a key of a log is checked once and not on every
+"""Maximum number of cached words without a sign of a secret, so that a log key is checked once and not on every
 line."""
 
 # Patterns of texts that few reports contain are strings: `re` compiles them on first use.
@@ -57,7 +58,7 @@ _IDENTIFIER = (
     r"(?:_?(?:hash|sha|sum|id))?['\"]?[\s:=/(]{1,4}['\"]?"
     r"|hash['\"]?[\s:=/(]{1,4}['\"]?|actor\(\w{1,64}, |mlruns/\d{1,20}/)$"
 )
-"""Words before a hexadecimal identifier that is not a secret: a commit, a digest, a run."""
+"""Words before a hexadecimal identifier that is not a secret, such as a commit, a digest or a run."""
 _VALUE = re.compile(
     r"(?P<quote>\\*['\"])(?P<inside>(?:(?!(?P=quote))[^\n]){1,20000})"
     r"|(?P<plain>(?:\\(?![nrt\"'])|[^\s\"'\\]){1,20000})"
@@ -81,7 +82,7 @@ _COMMAND = re.compile(r"(?m)^([^\S\n]*:)(?=:)|##(?=\[|vso\[|teamcity\[)")
 
 
 class _Shapes(NamedTuple):
-    """The table of shapes. Its expressions are compiled on first use, because most texts have no sign of a secret."""
+    """The table of shapes. The expressions are compiled on first use, because most texts have no sign of a secret."""
 
     starts: tuple[str, ...]
     ends: tuple[str, ...]
@@ -138,7 +139,7 @@ def redact(text: str) -> str:
 
 
 def _suspicious(text: str) -> bool:
-    """Return whether a word is a sign of a secret: the name or prefix of one, or random characters."""
+    """Return whether a word is a sign of a secret: the name or prefix of a secret, or random characters."""
     if "://" in text and "@" in text:
         return True
     if len(_plain) > KNOWN:
@@ -199,7 +200,8 @@ def _without_named(line: str) -> str:
 
 
 def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | None:
-    """Return the position of the value after this name, and its replacement; None if the value is not a secret."""
+    """Return the position of the value after this name and the replacement of the value, or None if it is not a
+    secret."""
     shapes, named = _shapes(), not found["separator"].isspace()
     name = _NOT_A_NAME.split(line[max(0, found.start() - 32) : found.end("end")])[-1]
     option = name.startswith("-")
@@ -224,7 +226,7 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
 
 
 def _without_random(found: re.Match[str]) -> str:
-    """Return a long word without its random parts; a word with more than two slashes is a path, and is judged part by
+    """Return a long word without its random parts. A word with more than two slashes is a path, and is judged part by
     part."""
     word = found[0]
     parts = word.split("/") if word.count("/") > 2 else [word]
@@ -270,8 +272,8 @@ def _changes(word: str, least: int) -> bool:
 
 
 def clean(text: str) -> str:
-    """Return text that is safe to show: secrets redacted, terminal escapes removed, invisible characters and workflow
-    commands escaped, long texts shortened."""
+    """Return text that is safe to show: without secrets and terminal escapes, with escaped invisible characters and
+    workflow commands, and shortened if long."""
     shown = redact(_ESCAPE.sub("", text[: 2 * CLIP] if len(text) > CLIP else text))
     shown = inert(visible(shown.replace("\r\n", "\n")))
     return shown if len(text) <= CLIP else f"{shown[:CLIP]}… ({len(text)} characters)"
@@ -288,7 +290,7 @@ def invisible_removed(text: str) -> str:
 
 
 def visible_json(text: str) -> str:
-    """Return JSON with these characters as JSON escapes, so that its values stay the same."""
+    """Return JSON with invisible characters as JSON escapes, so that the values stay the same."""
     return _INVISIBLE.sub(
         lambda found: re.sub("(....)", r"\\u\1", found[0].encode("utf-16-be", "surrogatepass").hex()), text
     )
@@ -299,12 +301,12 @@ def _escape(code: int) -> str:
 
 
 def inert(text: str) -> str:
-    """Return the text; lines that a CI service would run as commands, such as ``::add-mask::``, become harmless."""
+    """Return the text with lines that a CI service would run as commands, such as ``::add-mask::``, made harmless."""
     return _COMMAND.sub(lambda found: f"{found[0]} ", text)
 
 
 def one_line(text: str) -> str:
-    """Return the text as one line, so that no part of a file name begins a line that is a command."""
+    """Return the text as one line, so that no part of a file name can begin a command line."""
     return " ".join(clean(text).split())
 
 

@@ -1,4 +1,5 @@
-"""Text for a terminal: styles, titles, items, names that break in narrow columns, and series as blocks."""
+"""Text for a terminal: styles, titles, items, names with line breaks in narrow columns, and series as block
+characters."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ VERDICT = {"failing": "bold white on red", "suspect": "bold black on yellow", "h
 LEVEL = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
 """Style of each severity."""
 PIECE = re.compile(r"_*(?:[^\s/_-]|-(?![^\W\d]))*(?:\s+|/+|_+\s*|-+(?=[^\W\d])|$)")
-"""A part of a name up to the place after which a line may end; the sign of a number, and underscores before a name,
-belong to it."""
+"""A part of a name, after which a line may end. The sign of a number and underscores before a name belong to the
+part."""
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -78,8 +79,8 @@ class Name(NamedTuple):
 
 
 def sparkline(values: np.ndarray | None, width: int) -> str:
-    """Draw a series with block characters, one mean per column of equally many rows, between its smallest and largest
-    mean; gaps stay blank."""
+    """Draw a series with block characters, scaled between its smallest and largest mean. Each column is the mean of
+    equally many rows; gaps stay blank."""
     if values is None or not len(values):
         return ""
     with np.errstate(all="ignore"):

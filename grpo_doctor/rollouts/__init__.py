@@ -1,4 +1,5 @@
-"""Reads rollouts: rows of any framework become `Sample`s, and samples become the record fields of their step."""
+"""Reads rollouts: converts rows of any framework to `Sample` objects, and computes the record fields of a step from its
+samples."""
 
 from .rows import meaning, rollouts_of, step_of
 from .statistics import Steps, completed, fill, sampled

@@ -10,7 +10,7 @@ from functools import lru_cache
 _BOXED = re.compile(r"\\(?:boxed|fbox)\s*(?=\{)")
 _MARKED = re.compile(r"<answer>(.*?)</answer>|^#### *(.+)$", re.DOTALL | re.MULTILINE)
 MARKERS = (r"\boxed", "<answer>", "####")
-"""Markers of a final answer."""
+"""Markers of a final answer in a response."""
 _LONGEST = 200
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|,|;|!|:|quad|qquad| )|\\(?:text|mathrm|mbox|textbf)\s*\{[^{}]*\}|[$£€\s]|\\\$|\\%|%"
@@ -22,7 +22,7 @@ _NUMBER = re.compile(r"([-+]?)(?:(\d{1,30}(?:\.\d{0,30})?|\.\d{1,30})(?:/(\d{1,3
 
 
 def final_answer(text: str) -> str | None:
-    """Return the last marked answer of a response; None if none is marked."""
+    """Return the last marked answer of a response; None if no answer is marked."""
     found = None
     for match in _BOXED.finditer(text):
         found = _braced(text, match.end()) or found
@@ -35,7 +35,7 @@ def final_answer(text: str) -> str | None:
 
 
 def _braced(text: str, start: int) -> str | None:
-    """Return the text between the brace at ``start`` and its closing brace."""
+    """Return the text between the brace at ``start`` and its closing brace; None if it is too long."""
     depth = 0
     for place in range(start, min(len(text), start + _LONGEST)):
         depth += (text[place] == "{") - (text[place] == "}")
@@ -45,7 +45,8 @@ def _braced(text: str, start: int) -> str | None:
 
 
 def agrees(answer: str, references: Sequence[str]) -> bool | None:
-    """Return whether an answer equals a reference; None if unknown: two different forms that are not numbers."""
+    """Return whether an answer equals a reference; None if unknown, because the texts differ and are not all
+    numbers."""
     given, known = _plain(answer), [_plain(_last(reference)) for reference in references]
     if given in known:
         return True
@@ -56,7 +57,7 @@ def agrees(answer: str, references: Sequence[str]) -> bool | None:
 
 
 def _last(reference: str) -> str:
-    """Return the answer of a reference, which may be a whole solution."""
+    """Return the final answer in a reference, which may be a whole solution."""
     marked = final_answer(reference)
     return reference if marked is None else marked
 

@@ -1,5 +1,5 @@
-"""Converts rows of rollouts to samples: flat rows, columns, messages, turns and nested rows, with one table of
-names."""
+"""Converts rows of rollouts to samples. Rows may be flat or nested, or contain columns, messages or turns; one table of
+names serves all of them."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from .tools import EMPTY, OF_ENVIRONMENT, failure, judged, of_action, of_message
 from .words import FINISHES, NAMES, WORDS
 
 _DEEPEST = 4
-"""Maximum nesting of rows: episodes of trajectories of steps."""
+"""Maximum nesting of rows, for example episodes that contain trajectories that contain steps."""
 _MOST = 10_000
 """Maximum number of rollouts per row."""
 _ASSISTANT, _TOOL = (frozenset(WORDS["roles"][role]) for role in ("assistant", "tool"))
 _ACTIONS = frozenset(("thought", "action"))
 _OBSERVED = ("observation", "env_response", "tool_response", "result", "feedback")
 _TEXTS = ("content", "text", "value", "choices", "message", "reasoning_content")
-"""Keys that contain the text of a message or an API result; reasoning counts if there is nothing else."""
+"""Keys that contain the text of a message or an API result. Reasoning is used only if there is no other text."""
 _REWARDING = re.compile(r"rew|score|acc|correct|format|func", re.IGNORECASE)
-"""Words in the name of a column with the value of one reward function."""
+"""Words in the name of a column that contains the value of one reward function."""
 _FAILED = re.compile(WORDS["inference"]["failed"])
 _ACTED = re.compile(WORDS["tools"]["action"], re.DOTALL)
 _OF_FILE = re.compile(r"(?:step|completions|rollouts?|iter(?:ation)?|gen)[-_ ]?0*(\d{1,9})(?!\d)|^0*(\d{1,9})$")
 _LONGEST_ID = 200
 _TEXTUAL = frozenset(("prompt", "response", "messages", "turns"))
-"""Fields of texts and conversations."""
+"""Fields that contain texts or conversations."""
 _INNER = frozenset(("response", "messages", "rollouts"))
-"""Fields of a row that is a rollout, or contains rollouts."""
+"""Fields that a row has if it is a rollout or contains rollouts."""
 
 
 def step_of(name: str, folder: str) -> int | None:
-    """Return the step in the name of a file or its folder: ``12.jsonl``, ``step_12/rank_0.jsonl``."""
+    """Return the step in the name of a file or its folder, as in ``12.jsonl`` or ``step_12/rank_0.jsonl``."""
     for part in (name.split(".", 1)[0], folder):
         if found := _OF_FILE.search(part):
             return int(found[1] or found[2])
@@ -49,7 +49,7 @@ _OF_TEXT = {name: (field, len(_OF_NAME)) for name, (field, _) in _OF_NAME.items(
 
 
 def meaning(key: str) -> tuple[str, int] | None:
-    """Return the field of a key and its rank; the name of a text may have a qualifier before it: ``raw_response``."""
+    """Return the field of a key and its rank. The name of a text may begin with a qualifier, as in ``raw_response``."""
     name = key.lower().replace(" ", "_")
     return _OF_NAME.get(name) or _OF_TEXT.get(_QUALIFIED.sub("", name))
 
@@ -62,9 +62,10 @@ class _Layout(NamedTuple):
     texts: frozenset[str]
     """Keys of the prompt and the response."""
     spare: tuple[str, ...]
-    """Keys without a known meaning, one of which may be the reward."""
+    """Keys without a known meaning. One of the keys may be the reward."""
     numbered: tuple[tuple[tuple[str, str], ...], ...]
-    """Numbered keys and their names, by number, if a row has several responses: ``output_1``, ``score_1``."""
+    """Numbered keys and their names, grouped by number, if a row has several responses, as in ``output_1`` and
+    ``score_1``."""
 
 
 @lru_cache(512)
@@ -74,7 +75,7 @@ def _layout(keys: tuple[str, ...]) -> _Layout:
         if (told := meaning(str(key))) is not None:
             found.setdefault(told[0], []).append((told[1], key))
     places = {field: tuple(key for _, key in sorted(held)) for field, held in found.items()}
-    if places.keys() == {"group", "reference"}:  # the solution of a task whose question is elsewhere
+    if places.keys() == {"group", "reference"}:  # a solution; the question is elsewhere
         places["response"] = places.pop("reference")
     taken = {key for field, held in places.items() if field != "success" for key in held}
     texts = frozenset((*places.get("prompt", ()), *places.get("response", ())))
@@ -82,7 +83,8 @@ def _layout(keys: tuple[str, ...]) -> _Layout:
 
 
 def _numbered(keys: tuple[str, ...]) -> tuple[tuple[tuple[str, str], ...], ...]:
-    """Return the keys with a number at their end, by number; none unless every number has a response."""
+    """Return the keys that end in a number, grouped by number. Return an empty tuple unless every number has a
+    response."""
     found: dict[str, list[tuple[str, str]]] = {}
     for key in keys:
         name, _, number = str(key).rpartition("_")
@@ -93,7 +95,7 @@ def _numbered(keys: tuple[str, ...]) -> tuple[tuple[tuple[str, str], ...], ...]:
 
 
 class _Row(NamedTuple):
-    """A row, and the values of the fields in it and in its nested mappings."""
+    """A row, with the values of the fields in the row and in its nested mappings."""
 
     values: Mapping[str, Any]
     fields: dict[str, Any]
@@ -115,7 +117,7 @@ _JSON, _NESTED = frozenset("[{"), (list, dict)
 
 
 def _decoded(text: str) -> Any:
-    """Return a conversation or an object of numbers that a table stores as JSON; other texts stay unchanged."""
+    """Decode a conversation or an object of numbers that a table stores as JSON. Other texts stay unchanged."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
@@ -126,7 +128,7 @@ def _decoded(text: str) -> Any:
 
 
 def rollouts_of(row: Mapping[str, Any], step: int | None = None) -> Iterator[Sample]:
-    """Return the rollouts of a row; none if it has no response."""
+    """Yield the rollouts of a row. A row without a response has no rollouts."""
     for number, values in enumerate(_opened(row, _DEEPEST)):
         if number == _MOST:
             return
@@ -172,7 +174,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _unnamed(row: Mapping[str, Any], places: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
-    """Return the keys of other lists, in a row without a text, whose rows have texts or rollouts."""
+    """Yield the keys, in a row without a response or conversation, of lists whose rows have responses or rollouts."""
     if places.keys().isdisjoint(_TEXTUAL - {"prompt"}):
         for key, value in row.items():
             if _is_table(value) and not _layout(tuple(value[0])).places.keys().isdisjoint(_INNER):
@@ -229,7 +231,7 @@ def _ends_in(talk: list[Any], response: Any) -> bool:
 
 
 def _talk(row: _Row) -> list[Any] | None:
-    """Return the conversation of a row."""
+    """Return the conversation of a row; None if there is no conversation."""
     held = (row.fields.get(field) for field in ("messages", "turns"))
     return next((value for value in held if isinstance(value, list) and _spoken(value)), None)
 
@@ -241,7 +243,7 @@ def _spoken(value: list[Any]) -> bool:
 
 
 def _acts(key: str) -> bool:
-    """Return whether a key of a turn belongs to the policy: it is an action, or a name of a response."""
+    """Return whether a key of a turn contains output of the policy: an action or a response."""
     return key in _ACTIONS or ((told := meaning(key)) is not None and told[0] == "response")
 
 
@@ -252,14 +254,14 @@ def _role(turn: Mapping[str, Any]) -> str | None:
 
 
 def _message(turn: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the message of a turn; in API results, it is in a choice."""
+    """Return the message of a turn. In API results, the message is nested in a choice."""
     inner = turn.get("message")
     return inner if isinstance(inner, dict) and "role" in inner else turn
 
 
 def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
-    """Return the prompt, the policy's text, its tool calls with their results, its turns, and whether the environment
-    failed on an action that is not a tool call."""
+    """Return the prompt, the policy's text, its tool calls with their results, its number of turns, and whether the
+    environment failed. A failure means a failed action that is not a tool call."""
     asked: list[str] = []
     said: list[str] = []
     calls: list[Call] = []
@@ -283,7 +285,8 @@ def conversation(turns: list[Any]) -> tuple[str, str, list[Call], int, bool]:
 
 
 def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
-    """Return role, text and tool calls of each message; a turn with an observation and an action is two messages."""
+    """Yield the role, the text and the tool calls of each message. A turn with an observation and an action is two
+    messages."""
     for turn in turns:
         if not isinstance(turn, dict):
             continue
@@ -296,13 +299,13 @@ def _messages(turns: list[Any]) -> Iterator[tuple[str, str, list[Call]]]:
 
 
 def _shown(value: Any) -> str:
-    """Return an action or its result as text; data without a text becomes JSON."""
+    """Return an action or its result as text. Data without a text becomes JSON."""
     text = prompt_text(value)
     return text if text or not isinstance(value, dict | list) else msgspec.json.encode(value).decode()
 
 
 def _turn(turn: Mapping[str, Any]) -> Iterator[tuple[str, str, list[Call]]]:
-    """Return the messages of a turn of thoughts, actions and observations, in the order of its keys."""
+    """Yield the messages of a turn of thoughts, actions and observations, in the order of the turn's keys."""
     said: list[str] = []
     made: list[Call] = []
     for key, value in turn.items():
@@ -357,7 +360,7 @@ def _earned(row: _Row) -> dict[str, Any]:
 
 
 def _finish(row: _Row, text: str) -> str | None:
-    """Return how the rollout ended."""
+    """Return how the rollout ended; None if unknown."""
     word, error, cut = (row.fields.get(field) for field in ("finish", "error", "truncated"))
     if _FAILED.match(text) or (error and failure(str(error)) in OF_ENVIRONMENT):
         return "environment"
@@ -387,7 +390,7 @@ def _flag(value: Any) -> bool | None:
 
 
 def figure(value: Any) -> float | None:
-    """Return a number, or the number in a text; inspect's letters C and I are 1 and 0."""
+    """Return a number, or the number in a text; None if there is no number. Inspect's grades C and I are 1 and 0."""
     if value is None or type(value) is float:
         return value
     if isinstance(value, bool | int | float):
@@ -406,7 +409,7 @@ def figure(value: Any) -> float | None:
 
 
 def whole(value: Any) -> int | None:
-    """Return a whole number that fits a record; None if there is none."""
+    """Return the integer part of a number that fits into a record; None if there is no such number."""
     held = figure(value)
     return int(held) if held is not None and abs(held) <= 2**62 else None
 
@@ -414,4 +417,4 @@ def whole(value: Any) -> int | None:
 _PLAIN: dict[str, Callable[[Any], Any]] = {
     "group": _identity, "task": _word, "reference": _references, "tokens": whole, "advantage": figure, "valid": _flag
 }  # fmt: skip
-"""Fields of a sample that one value of a row gives, and how it is read."""
+"""Fields of a sample that are read from one value of a row, with the function that converts the value."""

@@ -1,4 +1,5 @@
-"""Computes the record fields of a step from its samples, in memory that is independent of their number."""
+"""Computes the record fields of a step from its samples. Memory grows by a few numbers per sample, because few texts
+are kept."""
 
 from __future__ import annotations
 
@@ -31,36 +32,38 @@ _MEANS = (
     "repetition_rate prompt_echo_rate refusal_rate valid_rate truncated_rate turns_per_response "
     "tool_calls_per_response success_rate"
 ).split()
-"""Measures whose mean is a record field, and which a part of the responses estimates well."""
+"""Measures whose mean is a record field and can be estimated well from a part of the responses."""
 PLAIN, SIGNED, CUT = 4, 3, 2000
-"""Number of stored responses per step, additional responses per sign, and maximum length of each in characters."""
+"""Number of stored responses per step, number of additional responses per sign, and maximum length of a stored text in
+characters."""
 EXAMINED, EVERY = 128, 16
-"""The texts of the first 128 responses of a step are examined, and then those of every 16th response: the mean of a
-share over 5 steps then has a standard error of at most 2 points."""
+"""Number of first responses of a step whose texts are all examined, and the interval at which later texts are examined.
+With these numbers, 128 and 16, the mean of a share over 5 steps has a standard error of at most 2 percentage points."""
 _COMPARED = 64
-"""Number of responses of a step, from the first, that are compared with each other."""
+"""Number of first responses of a step that are compared with each other."""
 _SAMPLED = frozenset(
     "repetition_rate prompt_echo_rate other_script_rate response_chars_mean right_chars_mean wrong_chars_mean "
     "length_reward_correlation".split()
 )
-"""Fields that a part of a step's responses estimates well."""
+"""Fields that can be estimated well from a part of a step's responses."""
 _EQUAL = 1e-6
 _FEWEST = 3
-"""Minimum number of responses for a mean over a part of a step."""
+"""Minimum number of responses for a mean over a subset of a step's responses."""
 _KNOWN = 0.05
-"""Share of a step's responses, below that of the examined ones, whose mean describes the step."""
+"""Minimum share of a step's responses with a known value at which their mean describes the step. The minimum is lower
+than the share of examined responses."""
 _TEMPLATE = 3
-"""Number of prompts with the same text at or above which a response does not depend on the prompt."""
+"""Number of prompts with the same response at or above which the response does not depend on the prompt."""
 _RULE = 0.5
 """Share of responses with a marked answer at or above which a marked answer is the required format."""
 _LONGER = 1.25
-"""Multiple of the mean length of correct responses at or above which a wrong one is long."""
+"""Multiple of the mean length of correct responses above which a wrong response is long."""
 _SHORT = 40
-"""Length in characters up to which two prompts may correctly have the same answer."""
+"""Length in characters up to which a response may correctly be the same for several prompts."""
 
 
 class Steps:
-    """Collects rollouts by step; keeps the numbers of all, and the texts of a few."""
+    """Collects rollouts by step. Keeps the numbers of all rollouts, and the texts of a few."""
 
     def __init__(self) -> None:
         self._steps: dict[int, _Step] = {}
@@ -71,11 +74,11 @@ class Steps:
 
     @property
     def responses(self) -> int:
-        """Number of rollouts."""
+        """The number of collected rollouts."""
         return sum(len(step.texts) for step in self._steps.values())
 
     def note(self) -> str | None:
-        """Return how many texts were examined; None if all were."""
+        """Return a sentence with the number of examined texts; None if all texts were examined."""
         total = self.responses
         examined = sum(step.examined for step in self._steps.values())
         if examined == total:
@@ -96,9 +99,10 @@ class Steps:
     def filled(
         self, record: StepRecord, rollouts: Iterable[Sample | Mapping[str, Any]]
     ) -> tuple[StepRecord, list[Sample]]:
-        """Return the record of a step with the fields of all its rollouts, and the responses to show.
+        """Return the record of a step with the fields of all its rollouts, and the stored responses.
 
-        The rollouts are forgotten, but not whether the responses of this run call tools and mark their answers.
+        The rollouts are then deleted, but the object remembers whether the responses of the run call tools and mark
+        their answers.
         """
         for rollout in rollouts:
             for sample in (rollout,) if isinstance(rollout, Sample) else rollouts_of(rollout):
@@ -117,7 +121,7 @@ class Steps:
 
 
 def sampled(samples: Iterable[Sample]) -> dict[str, float]:
-    """Return the record fields that a part of a step's responses can estimate."""
+    """Return the record fields that can be estimated from a part of a step's responses."""
     step = _Step()
     for sample in samples:
         step.add(sample)
@@ -125,7 +129,7 @@ def sampled(samples: Iterable[Sample]) -> dict[str, float]:
 
 
 def completed(record: StepRecord, fields: Mapping[str, Any]) -> StepRecord:
-    """Fill in unknown fields of the record."""
+    """Fill in unknown fields of the record, and return the result."""
     held = {k: getattr(record, k) for k in fields if k != "step"}
     fresh = {k: fields[k] for k, value in held.items() if value is None or value != value}
     return msgspec.structs.replace(record, **fresh) if fresh else record
@@ -185,7 +189,8 @@ class _Step:
         return foreign(written, asked)
 
     def _taskless(self, text: str, group: int, identity: int, measured: dict[str, float]) -> float:
-        """Return whether a response does not depend on its task: empty, copied, or one text for several prompts."""
+        """Return 1 if a response does not depend on its task: it is empty, copied from the prompt, or the same for
+        several prompts. Otherwise, return 0."""
         if not _written(text) or measured["prompt_echo_rate"] == 1:
             return 1.0
         if len(text) <= _SHORT or len(self._first) > _COMPARED:
@@ -195,7 +200,7 @@ class _Step:
         return float(len(prompts) >= _TEMPLATE)
 
     def _signs(self, measured: dict[str, float], other: float) -> list[str]:
-        """Return the signs of a response, by the names of ``words.toml``."""
+        """Return the signs of a response, named as in ``words.toml``."""
         reward = measured["reward"]
         if reward == reward:
             self._low, self._high = min(self._low, reward), max(self._high, reward)
@@ -217,7 +222,7 @@ class _Step:
         return [name for name, true in shown.items() if true]
 
     def _right_chars(self, paid: float, chars: float) -> float:
-        """Return the mean length of the correct responses so far; NaN before the first."""
+        """Return the mean length of the correct responses so far; NaN before the first correct response."""
         self._right[0] += chars * (paid == 1)
         self._right[1] += paid == 1
         return self._right[0] / self._right[1] if self._right[1] else math.nan
@@ -241,12 +246,12 @@ class _Step:
 
     @property
     def answered(self) -> float:
-        """Share of complete examined responses that have a marked answer."""
+        """The share of complete examined responses that have a marked answer."""
         return _mean(self._column("answered"))
 
     def text_fields(self, tools: bool = False, answers: bool = False) -> dict[str, Any]:
         """Return means over responses. With ``tools``, a response without a call has 0 calls. With ``answers``, a
-        response without a marked answer is invalid, unless the dump or the prompt requires another format."""
+        response without a marked answer is invalid, unless the log or the prompt requires another format."""
         if not len(self.texts):
             return {}
         if tools:
@@ -267,7 +272,8 @@ class _Step:
         return found | self._outcomes()
 
     def _outcomes(self) -> dict[str, float]:
-        """Return length, answers and texts of correct and wrong responses."""
+        """Return the fields that compare correct and wrong responses: lengths, answers, and rewards of responses that
+        do not depend on their task."""
         reward, chars, agreed = self._column("reward"), self._column("chars"), self._column("agrees")
         known = reward[np.isfinite(reward)]
         low, high = (known.min(), known.max()) if len(known) else (math.nan, math.nan)
@@ -291,7 +297,8 @@ class _Step:
         return found
 
     def batch_fields(self) -> dict[str, Any]:
-        """Return the fields that need all responses of a step: rewards, groups, duplicates, and lost rollouts."""
+        """Return the fields that need all responses of a step: rewards, groups, duplicates and rollouts without a
+        response."""
         texts = np.frombuffer(self.texts, np.int64)
         counts = np.unique(texts, return_counts=True)[1]
         found: dict[str, Any] = {
@@ -305,8 +312,8 @@ class _Step:
         return found | self._rewards() | self._advantages()
 
     def _failed(self) -> np.ndarray:
-        """Return in which rollouts the environment failed; if it failed in one, rollouts that do not report a failure
-        count as complete."""
+        """Return a mask of the rollouts in which the environment failed. If the environment failed in any rollout,
+        rollouts that report nothing count as complete."""
         failed = self._column("environment")
         return np.nan_to_num(failed) if (failed == 1).any() else failed
 
@@ -337,7 +344,8 @@ class _Step:
 
 
 def _measured(sample: Sample) -> dict[str, float]:
-    """Return the numbers of one rollout, in the order of `_MEASURES`; `_examined` adds those that are NaN here."""
+    """Return the numbers of one rollout, in the order of `_MEASURES`. `_examined` adds the numbers that need the
+    text."""
     text, calls = sample.response, sample.calls
     measured = _UNKNOWN.copy()
     measured["chars"] = len(text)
@@ -364,8 +372,8 @@ def _measured(sample: Sample) -> dict[str, float]:
 
 
 def _failures(calls: Sequence[Call]) -> list[str | None]:
-    """Return the kinds of failure of calls; commands may print nothing, so an empty result counts only if all are
-    empty."""
+    """Return the kind of failure of each call. Commands may print nothing, so empty results count as failures only if
+    all results are empty."""
     kinds = [call.failure for call in calls]
     return kinds if kinds.count(EMPTY) == len(kinds) else [None if kind == EMPTY else kind for kind in kinds]
 
@@ -380,9 +388,9 @@ def _written(text: str) -> bool:
 
 
 def _examined(sample: Sample) -> dict[str, float]:
-    """Return the measures of a text, which take most of the time."""
+    """Return the measures that need the text of a rollout, which take most of the time."""
     text, prompt = sample.response, sample.prompt or ""
-    # the reward of a response that is truncated, or lacks the format, may be 0 for that reason
+    # a reward of 0 may be due to truncation or to an invalid format
     whole = sample.finish != "length" and sample.valid is not False
     answer = final_answer(text) if whole and sample.reference else None
     return {
@@ -399,7 +407,7 @@ def _number(value: float | None) -> float:
 
 
 def _valid(sample: Sample, text: str, prompt: str) -> float:
-    """Return whether a response has the format that its dump or prompt requires; NaN if unknown."""
+    """Return 1 if a response has the format that its log or prompt requires, otherwise 0; NaN if unknown."""
     if sample.valid is not None:
         return float(sample.valid)
     wanted = _wanted(prompt)
@@ -408,7 +416,7 @@ def _valid(sample: Sample, text: str, prompt: str) -> float:
 
 @lru_cache(256)
 def _wanted(prompt: str) -> list[str]:
-    """Return the markers of an answer that a prompt asks for."""
+    """Return the markers of a final answer that a prompt mentions."""
     return [marker for marker in MARKERS if marker in prompt]
 
 
@@ -419,8 +427,8 @@ def _repeated(calls: Sequence[Call]) -> int:
 
 
 def _paid(reward: float, success: float, low: float, high: float) -> float:
-    """Return 1 for correct responses and 0 for others: by their success, or else by the upper half of the rewards. If
-    all rewards are equal, a reward above 0 counts as correct."""
+    """Return 1 for a correct response and 0 for a wrong response. If its success is unknown, a response is correct if
+    its reward is in the upper half of the range. If all rewards are equal, a reward above 0 counts as correct."""
     if success == success:
         return float(success > 0.5)
     border = (low + high) / 2 if high > low else 0.0
@@ -433,7 +441,7 @@ def _mean(values: np.ndarray) -> float:
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Return the Pearson correlation; NaN for fewer than 4 pairs, or if either is constant."""
+    """Return the Pearson correlation; NaN for fewer than 4 pairs, or if either series is constant."""
     known = np.isfinite(one) & np.isfinite(other)
     one, other = one[known], other[known]
     spread = one.std() * other.std() if len(one) >= 4 else 0.0
@@ -441,8 +449,8 @@ def _correlation(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
-    """Return rewards by prompt, in the order of the prompts; empty unless all groups have the same size above 1, or if
-    the prompt of a response is unknown."""
+    """Return the rewards of each group, in the order of the prompts. The list is empty unless all groups have the same
+    size above 1 and all prompts are known."""
     _, first, counts = np.unique(keys, return_index=True, return_counts=True)
     size = int(counts[0])
     if size < 2 or (counts != size).any() or (keys == hash(None)).any():
@@ -453,10 +461,10 @@ def _groups(keys: np.ndarray, rewards: np.ndarray) -> list[list[float]]:
 
 
 def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
-    """Return how often the most similar other response, by words, answers the same prompt.
+    """Return how often the most similar other response, by words, belongs to the same prompt, compared with chance.
 
-    0 is the result for shuffled prompts, 1 means always; ties count by their share. Return NaN if no two responses
-    share a prompt, or if all do.
+    The result is 0 for shuffled prompts, and 1 if the most similar response always belongs to the same prompt. Ties
+    count by their share. The result is NaN if no two responses, or all responses, belong to the same prompt.
     """
     groups = np.array([group for group, _ in compared])
     n = len(groups)
@@ -479,6 +487,6 @@ def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
 
 
 def _cut(text: str) -> str:
-    """Return the beginning and the end of a text."""
+    """Return the beginning and the end of a long text; a short text stays unchanged."""
     half = CUT // 2
     return text if len(text) <= CUT else f"{text[:half]} […] {text[-half:]}"

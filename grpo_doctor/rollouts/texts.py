@@ -1,4 +1,4 @@
-"""Analyses one response: loops, echoes of the prompt, refusals, and its scripts."""
+"""Analyses the text of a response: loops, copies of the prompt, refusals, and scripts."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from functools import lru_cache
 from .words import WORDS, any_word
 
 TAIL, TIMES, LEAST = 40, 4, 200
-"""Number of characters at the end of a response, number of times that they must occur in it, and its minimum length. A
-loop fills the end of a response, whereas prose of that length does not repeat forty characters four times."""
+"""A response of at least `LEAST` characters ends in a loop if its last `TAIL` characters occur in it at least `TIMES`
+times. Prose of this length does not repeat forty characters four times."""
 _GRAM, _WORDS = 8, 100
-"""Words per sequence, and minimum number of words at which repeated sequences are meaningful."""
+"""Number of words per sequence, and minimum number of words in a response at which repeated sequences are counted."""
 _MOSTLY = 0.5
-"""Share of repeated sequences at or above which a response repeats itself; loops may vary in a number or a word."""
+"""Share of repeated sequences above which a response repeats itself. The share is below 1 because the passes of a loop
+may differ in a number or a word."""
 _REFUSAL = any_word(WORDS["refusals"]["words"])
 _HINTS: list[str] = WORDS["refusals"]["hints"]
 _OPENING = 200
 _PIECE, _LOOKED = 60, 600
-"""Length of a piece of a response in characters, and number of its first characters that are searched in the prompt."""
+"""Length of a piece in characters, and number of first characters of a response that are split into pieces. The pieces
+are searched for in the prompt."""
 _ECHOED = 0.8
 _OTHERS = re.compile(r"[\x00-\x7f]+")
 _LETTERS = {name: re.compile(f"[{blocks}]") for name, blocks in WORDS["scripts"].items()}
@@ -41,7 +43,8 @@ def repeats(text: str) -> bool:
 
 
 def echoes(text: str, prompt: str) -> bool:
-    """Return whether a response begins with a verbatim copy of its prompt; a short response must be a complete copy."""
+    """Return whether a response begins with text copied from its prompt. A short response must be a copy of the whole
+    prompt."""
     text = text.strip()[:_LOOKED]
     if len(text) < _PIECE:
         return bool(text) and text == prompt.strip()
@@ -57,7 +60,7 @@ def refuses(text: str) -> bool:
 
 @lru_cache(256)
 def scripts(text: str) -> Mapping[str, int]:
-    """Count letters by script."""
+    """Count the letters of a text by script."""
     plain = len(text.encode("ascii", "ignore").translate(None, _NO_LETTERS))
     if text.isascii():
         return {"latin": plain}
@@ -67,7 +70,7 @@ def scripts(text: str) -> Mapping[str, int]:
 
 
 OWN = 0.1
-"""Share of the letters in the prompts at or above which a script counts as a script of the prompts."""
+"""Share of the prompts' letters at or above which a script counts as a script of the prompts."""
 
 
 def foreign(written: Mapping[str, int], asked: Mapping[str, int]) -> float:

@@ -1,4 +1,4 @@
-"""Extracts the tool calls of a response from a tagged transcript or from messages, and their failures."""
+"""Extracts the tool calls of a response from a tagged transcript or from messages, and detects failed calls."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ _ANY = re.compile(rf"<(?:{'|'.join((*_TAGS['calls'], *_TAGS['results']))})>|```o
 _STRUCTURED = frozenset(_TAGS["structured"])
 _FUNCTION = re.compile(r"<function=([\w.-]+)")
 _LOOKED = 300
-"""Number of characters at either end of a result that are searched for a failure, because documents also mention
-errors."""
+"""Number of characters at each end of a result that are searched for a failure. Long results are not searched in full,
+because documents may mention errors."""
 _KINDS = [(any_word(kind["words"]), kind["kind"]) for kind in WORDS["failures"]]
 EMPTY = "empty result"
 OF_ENVIRONMENT = frozenset(kind["kind"] for kind in WORDS["failures"] if kind.get("environment")) | {EMPTY}
@@ -28,7 +28,7 @@ OF_ENVIRONMENT = frozenset(kind["kind"] for kind in WORDS["failures"] if kind.ge
 
 
 def failure(result: str) -> str | None:
-    """Return the kind of failure in the result of a call; None if there is none."""
+    """Return the kind of failure in the result of a call; None if there is no failure."""
     if not result.strip():
         return EMPTY
     shown = result if len(result) <= 2 * _LOOKED else f"{result[:_LOOKED]}\n{result[-_LOOKED:]}"
@@ -36,7 +36,8 @@ def failure(result: str) -> str | None:
 
 
 def tagged(text: str) -> bool:
-    """Return whether a text contains a tag of a call or a result; a prompt that does explains how to call a tool."""
+    """Return whether a text contains a tag of a call or a result. A prompt with such a tag explains how to call a
+    tool."""
     return ("<" in text or "```output" in text) and _ANY.search(text) is not None
 
 
@@ -53,7 +54,7 @@ def split(text: str) -> tuple[str, list[Call]]:
             calls.append(_call(mark))
         elif calls and calls[-1].result is None:
             calls[-1].result = mark[2]
-        else:  # parallel calls: their results follow in order
+        else:  # parallel calls: results follow in order
             waiting = next((call for call in calls if call.result is None and call.failure is None), None)
             if waiting is not None:
                 waiting.result = mark[2]
@@ -61,7 +62,7 @@ def split(text: str) -> tuple[str, list[Call]]:
 
 
 def _call(mark: re.Match[str]) -> Call:
-    """Parse a call between tags; an incomplete or invalid one is marked."""
+    """Parse a call between tags. An incomplete or invalid call is marked."""
     body = mark[2].strip()
     if mark[1] not in _STRUCTURED:
         return Call(name=mark[1], arguments=body)
@@ -118,7 +119,7 @@ def _arguments(value: Any) -> str:
 
 
 def judged(call: Call) -> Call:
-    """Return a call with the kind of failure in its result."""
+    """Return a call after setting the kind of failure in its result."""
     if call.failure is None and call.result is not None:
         call.failure = failure(call.result)
     return call

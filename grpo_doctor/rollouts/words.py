@@ -1,4 +1,4 @@
-"""Loads the tables of words for reading rollouts."""
+"""Loads the tables of words and names that are needed to read rollouts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _names() -> dict[str, tuple[str, ...]]:
 NAMES = _names()
 FINISHES = {word: kind for kind, words in WORDS["finish"].items() for word in words}
 SIGNS: dict[str, list[str]] = WORDS["signs"]
-"""Signs of a response, and the codes of the checks that they prove."""
+"""Signs of a response by name, with the codes of the checks whose findings the sign supports."""
 
 
 def any_word(words: list[str]) -> re.Pattern[str]:

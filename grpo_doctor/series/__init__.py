@@ -1,8 +1,8 @@
-"""The language that checks are written in: columns, their transforms, and the plan that runs them.
+"""The language that checks are written in: columns, transforms of columns, and the plan that computes the columns.
 
-A check is a plain function over columns. It is called once, with symbolic columns, and describes what to compute from
-the rows; it has no state and receives no values. A `Plan` runs this description over whole blocks of rows when a log is
-analysed, and row by row for a live run, with the same findings.
+A check is a plain function over columns. The function is called once, with symbolic columns, and describes what to
+compute from the rows. A check has no state and receives no values. A `Plan` runs the description over whole blocks of
+rows when a log is analysed, and row by row for a live run. Both ways lead to the same findings.
 """
 
 from .expression import (
@@ -26,6 +26,7 @@ from .expression import (
 )
 from .plan import Memory, Plan, columns, computed
 from .statistical_tests import Pairs, fisher, shift_p
+from .trajectory import Trend
 from .transforms import (
     COLLAPSED,
     HEALTHY,
@@ -66,6 +67,7 @@ __all__ = [
     "Memory",
     "Pairs",
     "Plan",
+    "Trend",
     "Words",
     "baseline",
     "began",

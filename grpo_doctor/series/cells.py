@@ -1,8 +1,8 @@
-"""Cells, the state of columns that depend on earlier rows: one class for each kind of state.
+"""Cells: the state of columns that depend on earlier rows, with one class for each kind of state.
 
-A cell itself has no state. It creates the first state, computes the next state and a value from a state and a row, and
-does the same for many rows with the same results. A state is never changed in place, so a stored state is a snapshot.
-Cells with equal parameters are equal.
+A cell itself has no state. A cell creates the first state, and computes the next state and a value from a state and a
+row. A cell returns the same results for a block of rows as for its rows one by one. A state is never changed in place,
+so a stored state is a snapshot. Cells with equal parameters are equal.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ class Cell(Protocol):
     """Base class of cells.
 
     Attributes:
-        code: a Python statement that computes {state} from the last {state} and the row, {0}; {push} is ``push`` of the
-            cell.
-        value: the value as a Python expression of the new state, {0}, and the row, {1}; {row} is ``read`` of the cell.
-            It is computed only where it is needed. Empty if ``code`` also sets {value}.
+        code: a Python statement that computes {state} from the last {state} and the row, {0}. {push} is the cell's
+            ``push`` method.
+        value: a Python expression that computes the value from the new state, {0}, and the row, {1}. {row} is the
+            cell's ``read`` method. The value is computed only on rows that need it. ``value`` is empty if ``code`` also
+            sets {value}.
     """
 
     def begin(self) -> State:
-        """The state before the first row."""
+        """Return the state before the first row."""
 
     def block(self, state: State, *columns: Any) -> tuple[State, Any]:
-        """The state after these rows, and their values."""
+        """Return the state after a block of rows, and the value on each row."""
 
 
 # -- one value remembered ------------------------------------------------------------------------------------
@@ -104,7 +105,8 @@ class First(Struct, frozen=True):
 
 
 class Baseline(Struct, frozen=True):
-    """Median of the first ``rows`` known values; NaN until there are enough. State: those values, and the median."""
+    """Median of the first ``rows`` known values; NaN until there are enough. State: the known values, and the
+    median."""
 
     rows: int
     value: ClassVar[str] = "{0}[1]"
@@ -158,15 +160,15 @@ class Previous(Struct, frozen=True):
         return tuple(padded[-self.rows - 1 :]), padded[: len(xs)]
 
 
-# -- anything else, row by row ---------------------------------------------------------------------------------
+# -- other kinds of state, row by row -------------------------------------------------------------------------
 
 
 class Began(Struct, frozen=True):
-    """Onset of an episode with pauses: a pause that is no longer than the episode so far, or than 10 rows, belongs to
-    it.
+    """Onset of an episode with pauses. A pause belongs to the episode if it is at most as long as the episode so far,
+    or at most 10 rows.
 
-    State: the row; the first and the last row of the episode; whether the quantity was off its first level on the last
-    row, and since which step; and the onset.
+    State: the row number, the first and the last row of the episode, and the onset. The state also contains whether the
+    quantity was off its first level on the last row, and when it left that level.
     """
 
     code: ClassVar[str] = "{state} = {push}({state}, {0}, {1}, {2})"
@@ -191,7 +193,7 @@ class Began(Struct, frozen=True):
                 state = self.push(state, *row)
                 out[i] = state[-1] if row[0] else math.nan
             return state, out
-        at, first, last, was_off, start, onset = state  # the usual case: only the streak must be updated
+        at, first, last, was_off, start, onset = state  # usual case: only the streak changes
         back = np.flatnonzero(~np.asarray(off, bool))
         streak = back[-1] + 1 if len(back) else 0
         if streak < len(steps):
@@ -200,10 +202,10 @@ class Began(Struct, frozen=True):
 
 
 class Fold(Struct, frozen=True):
-    """``function(state, *row) -> (state, value)``, starting with the state from ``start``.
+    """A fold: calls ``function(state, *row) -> (state, value)`` on each row, starting with the state from ``start``.
 
-    If the state has a ``copy`` method, the function gets a copy and may change it in place. State: the function's, and
-    the last value.
+    If the state has a ``copy`` method, the function receives a copy and may change it in place. State: the state of the
+    function, and the last value.
     """
 
     function: Callable[..., tuple[Any, float]]

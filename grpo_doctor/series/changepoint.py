@@ -1,12 +1,12 @@
-"""Finds the levels of a series: steps, and stretches between two steps, that explain it much better than autocorrelated
-noise.
+"""Finds the levels of a series: steps, and stretches between two steps, that explain the series much better than
+autocorrelated noise does.
 
-Autocorrelated noise looks like a change of level, and fitting a step to it hides the autocorrelation. The likelihoods
-of both explanations are therefore compared: noise with any lag-1 autocorrelation up to `ALONG`, with and without the
-step (Picard, Adv. Appl. Probab. 1985). Terms are added one by one, each at the place where it explains most; a stretch
-is one term (Olshen et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score
-is kept, because a dip may be visible only together with the step after it. Slow changes are slopes: a fall may be a
-slope instead of levels, and a gain is a slope or a single step.
+Autocorrelated noise looks like a change of level, and fitting a step to it hides the autocorrelation. Two likelihoods,
+with and without the step, are therefore compared for noise with any lag-1 autocorrelation up to `ALONG` (Picard, Adv.
+Appl. Probab. 1985). Terms are added one by one, each at the place where it explains most. A stretch is one term (Olshen
+et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score is kept, because a
+dip may be visible only together with the step that follows the dip. Slow changes are slopes: a fall may be a slope
+instead of levels, and a gain is a slope or a single step.
 """
 
 from __future__ import annotations
@@ -21,30 +21,32 @@ import numpy as np
 from .noise_model import LENGTHS, Noise, mean, noise_left
 
 ALONG = 0.6
-"""The largest lag-1 autocorrelation that counts as noise; in nine of ten training rewards of 53 public repositories it
-is below 0.27. A series with a larger one has levels."""
+"""The largest lag-1 autocorrelation that counts as noise. A series with a larger autocorrelation has levels. In nine of
+ten training rewards of 53 public repositories, the autocorrelation is below 0.27."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
-"""The minimum evidence n log(S0/S1), where S are the squares of the innovations. The first value is for a step, the
-second for each additional parameter (the second end of a stretch, and the separate noise of the last level), and the
-third for a slope. Chosen on simulated runs and validated on labelled logs (`benchmarks/trajectory.md`)."""
+"""The minimum evidence n log(S0/S1), where S0 and S1 are the sums of the squared innovations without and with the term.
+`STEP` is the limit for a step, `MORE` for each additional parameter, and `SLOPE` for a slope. Additional parameters are
+the second end of a stretch, and the separate noise of the last level. The limits were chosen on simulated runs and
+validated on labelled logs (`benchmarks/trajectory.md`)."""
 RISING, ONCE = 8.0, 14.0
-"""The minimum evidence for the slope or step of a gain. It is lower because a gain must also pass Student's t, and
-counts only at the end of the run. Fewer than one in a hundred flat runs with a lag-1 autocorrelation of 0.3 show a
-gain."""
+"""The minimum evidence for the slope or step of a gain. The minimum is lower than `STEP` and `SLOPE` because a gain
+must also pass a t-test, and counts only at the end of the run. Fewer than one in a hundred flat runs with a lag-1
+autocorrelation of 0.3 show a gain."""
 APART, APART_FOR_A_TIME = 14.0, 22.0
 """The minimum evidence for a departure of a difference from 0, lasting or temporary; `benchmarks/compare.md` has the
 error rates."""
 TERMS = 4
 """Maximum number of terms: a run may rise, dip, recover and fall."""
 OWN = 5
-"""Number of values at or above which the noise of the last level is estimated separately, because a reward at its
-minimum has almost no noise."""
+"""Minimum number of values of the last level for a separate estimate of its noise, because a reward at its minimum has
+almost no noise."""
 
 
 @lru_cache(maxsize=LENGTHS)
 def _weights(n: int, least: int) -> np.ndarray:
-    """Return n divided by the product of the sizes inside and outside a term, by its start and end; 0 if a level has
-    fewer than ``least`` values, and in the last column, because steps have a separate row."""
+    """Return n divided by the product of the sizes inside and outside a term, by the start and end of the term. The
+    quotient is 0 if a level has fewer than ``least`` values, and in the last column, because `_of_steps` computes the
+    quotient for steps."""
     at = np.arange(n + 1)
     begin, size = at[:, None], at[None, :] - at[:, None]
     weights = np.zeros((n + 1, n + 1))
@@ -55,7 +57,7 @@ def _weights(n: int, least: int) -> np.ndarray:
 
 @lru_cache(maxsize=LENGTHS)
 def _of_steps(n: int, least: int) -> np.ndarray:
-    """Return the same quotient for steps, which end with the series, by their start."""
+    """Return the quotient of `_weights` for steps, which end with the series, by the start of the step."""
     at = np.arange(n + 1)
     weights = np.zeros(n + 1)
     allowed = (at >= least) & (n - at >= least)
@@ -64,7 +66,7 @@ def _of_steps(n: int, least: int) -> np.ndarray:
 
 
 def _terms(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, float]]:
-    """Return the step and the stretch that explain most: start, end and cost."""
+    """Yield the start, end and cost of the step and of the stretch that explain most."""
     n = len(rest)
     sums = np.zeros(n + 1)
     np.add.accumulate(rest, out=sums[1:])
@@ -77,8 +79,8 @@ def _terms(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, float]]:
 
 
 def _innovations(rest: np.ndarray) -> float:
-    """Return the residual squares when each value is predicted from the previous one, with the best autocorrelation
-    from 0 to `ALONG`."""
+    """Return the sum of the squared residuals when each value is predicted from the previous value, with the best
+    autocorrelation from 0 to `ALONG`."""
     square, product = float(rest.dot(rest)), float(rest[1:].dot(rest[:-1]))
     r = min(max(product / square, 0.0), ALONG) if square > 0 else 0.0
     return square * (1 + r * r) - 2 * r * product
@@ -95,13 +97,14 @@ def _own(rest: np.ndarray, last: int, tiny: float) -> float:
 
 
 def _rounding(x: np.ndarray) -> tuple[float, float]:
-    """Return the rounding error of such values, and the squares of innovations that rounding may leave."""
+    """Return the rounding error of values of this size, and the sum of squared innovations that rounding may leave."""
     digit = 1e-9 * float(np.abs(x).max())
     return digit, len(x) * digit * digit + 1e-300
 
 
 def _worth(rest: np.ndarray, term: np.ndarray, tiny: float) -> float:
-    """Return the evidence for a rising term about 0; 0 if it falls, or if ``rest`` is within rounding or overflows."""
+    """Return the evidence for a rising term about 0. The evidence is 0 if the term falls, or if ``rest`` is within
+    rounding or overflows."""
     height, square, left = float(term.dot(rest)), float(term.dot(term)), _innovations(rest)
     if not (height > 0 and square > 0 and tiny < left < math.inf):
         return 0.0
@@ -115,26 +118,27 @@ def _slope(n: int) -> np.ndarray:
     return np.arange(n) - (n - 1) / 2
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def rise(x: np.ndarray, least: int) -> tuple[int, float]:
-    """Return where the best single rise between levels of at least ``least`` values is, and its evidence."""
+    """Return the position of the best single rise between levels of at least ``least`` values, and the evidence for the
+    rise."""
     n, tiny, rest = len(x), _rounding(x)[1], x - mean(x)
     below = np.minimum(np.add.accumulate(np.concatenate(([0.0], rest))), 0.0)
     begin = int((below * below * _of_steps(n, least)).argmax())
     return begin, _worth(rest, (np.arange(n) >= begin) - (n - begin) / n, tiny)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def climbed(x: np.ndarray, least: int) -> float:
-    """Return the evidence for a rise as a multiple of its cost, as a slope or as a step between levels of at least
-    ``least`` values; 0 if nothing rises."""
+    """Return the evidence for a rise as a multiple of its cost, or 0 if the series does not rise. A rise is a slope, or
+    a step between levels of at least ``least`` values."""
     slope = _worth(x - mean(x), _slope(len(x)), _rounding(x)[1])
     return max(slope / RISING, rise(x, least)[1] / ONCE)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def sunk(x: np.ndarray, least: int) -> bool:
-    """Return whether the series falls overall, or the last level is below another, each with at least ``least``
+    """Return whether the series falls overall, or the last level is below another level. A level has at least ``least``
     values."""
     n, (rounding, tiny) = len(x), _rounding(x)
     rest = best = x - mean(x)
@@ -167,18 +171,18 @@ def sunk(x: np.ndarray, least: int) -> bool:
 
 
 class Departures(NamedTuple):
-    """The places where a difference departs from 0 (start and end, which may be its length), the fitted values, and the
-    noise."""
+    """The spans in which a difference departs from 0, the fitted values, and the noise. A span is a start and an end;
+    the end may be the length of the series."""
 
     spans: list[tuple[int, int]]
     fitted: np.ndarray
     noise: Noise
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and show nothing
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow and give no evidence
 def departures(d: np.ndarray, least: int) -> Departures:
-    """Find where a difference departs from 0: steps and ramps to its end, and stretches, each with at least ``least``
-    values, that explain it much better than noise about 0."""
+    """Find the places at which a difference departs from 0. A departure is a step or a ramp up to the end, or a
+    stretch, with at least ``least`` values. A departure must explain the difference much better than noise about 0."""
     tiny, rest = _rounding(d)[1], d
     spans: list[tuple[int, int]] = []
     while len(spans) < TERMS:
@@ -195,8 +199,8 @@ def departures(d: np.ndarray, least: int) -> Departures:
 
 
 def _shapes(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, np.ndarray, float]]:
-    """Return the step, the ramp and the stretch about 0 that explain most: start, end, the term of length 1, its
-    cost."""
+    """Yield the step, the ramp and the stretch about 0 that explain most. Each shape has a start, an end, a term scaled
+    to length 1, and a cost."""
     n, at = len(rest), np.arange(len(rest) + 1)
     sums = np.concatenate(([0.0], np.add.accumulate(rest)))
     left = n - at[:-1]
@@ -218,5 +222,5 @@ def _shapes(rest: np.ndarray, least: int) -> Iterator[tuple[int, int, np.ndarray
 
 
 def _unit(term: np.ndarray) -> np.ndarray:
-    """Return a term of length 1."""
+    """Return the term scaled to length 1."""
     return term / math.sqrt(float(np.count_nonzero(term) if term.dtype == bool else term.dot(term)))

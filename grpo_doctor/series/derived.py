@@ -1,4 +1,4 @@
-"""Computes columns from recorded fields, defined once for live runs (by row) and logs (by block)."""
+"""Computes columns from recorded fields. One definition serves live runs (by row) and logs (by block)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def _first_known(*columns: Column) -> Column:
 
 
 def _k3_of(difference: Any) -> Any:
-    """Estimate k3 from a mean |log-probability difference| d: half the mean square, pi/2 d^2 for normal differences.
+    """Estimate k3 from d, the mean absolute difference of log-probabilities: half the mean square, which is pi/2 d^2
+    for normal differences.
 
     A difference of probabilities gives a lower bound: |p - q| <= |log p - log q|.
     """
@@ -60,7 +61,7 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Column], str]] = {
         "difference between sampler and trainer log-probabilities (k3, nats per token)",
     ),
 }
-"""Columns computed row by row from others: name, inputs, function, meaning."""
+"""Columns computed row by row from other columns: name, inputs, function and meaning."""
 
 DERIVED = {name: (inputs, Plan.of(function, len(inputs))) for name, (inputs, function, _) in _DERIVED.items()}
 """The inputs and the plan of each derived column."""

@@ -1,10 +1,10 @@
-"""Symbolic columns: they describe the computation of a check and have no values.
+"""Symbolic columns, which describe the computation of a check and have no values.
 
 A check is called once, with symbolic columns. Every operator and every function below creates a column that records its
-operation and inputs; `series.plan` runs them. Unknown values are NaN, and no comparison with NaN is true.
+operation and inputs. `series.plan` runs the operations. Unknown values are NaN, and no comparison with NaN is true.
 
-Called with numpy arrays instead, the same functions compute at once (`apply`). A check therefore also runs eagerly,
-with ``print``, breakpoints and ``if``: `diagnosis.eager`.
+If the functions are called with numpy arrays, they compute at once (`apply`). A check therefore also runs eagerly, with
+``print``, breakpoints and ``if``: `diagnosis.eager`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, NoReturn, TypeAlias
 import numpy as np
 
 Column: TypeAlias = Any
-"""The values of one field over the rows of a run."""
+"""The values of a field over the rows of a run."""
 
 
 class ColumnError(TypeError):
@@ -26,26 +26,26 @@ class ColumnError(TypeError):
 
 
 class Argument(NamedTuple):
-    """An argument column, by its position. Row by row, a ``late`` argument is this attribute of the given object, which
-    is read only when its value is needed, because that may be slow."""
+    """An argument column, by its position. For a live run, the argument is the attribute ``late`` of the given object,
+    if ``late`` is set. Reading the attribute may be slow, so it is read only when its value is needed."""
 
     place: int
     late: str = ""
 
 
 class RowNumber(NamedTuple):
-    """Number of rows so far, including this one."""
+    """Number of rows so far, including the current row."""
 
 
 class Operation(NamedTuple):
-    """A stateless operation that computes a column from others.
+    """A stateless operation that computes a column from other columns.
 
     Attributes:
-        row: computes the value of one row from the values of that row. It uses Python numbers, which take a fifth of
-            the time of numpy scalars. If Python raises an error, as for a division by 0, numpy computes the value.
-        block: computes an array of many rows from arrays, or from numbers that hold on all rows.
-        code: ``row`` as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, if that saves a call;
-            ``{row}`` is ``row`` itself.
+        row: computes the value of a row from the row's values. ``row`` uses Python numbers, which are five times as
+            fast as numpy scalars. If Python raises an error, for example for a division by 0, numpy computes the value.
+        block: computes an array of many rows from arrays, or from numbers that apply to all rows.
+        code: ``row`` as a Python expression over ``{0}``, ``{1}``, ``nan`` and ``sqrt``, if the expression saves a
+            call. ``{row}`` is ``row`` itself.
     """
 
     row: Callable[..., Any]
@@ -70,7 +70,7 @@ class Expression:
 
 
 def apply(operation: Any, *inputs: Any) -> Any:
-    """Applies an operation or a cell: symbolically if an input is symbolic, otherwise on whole arrays."""
+    """Apply an operation or a cell, symbolically if an input is symbolic, otherwise on whole arrays."""
     if any(isinstance(x, Expression) for x in inputs):
         return Expression(operation, *inputs)
     if isinstance(operation, Operation):
@@ -81,7 +81,7 @@ def apply(operation: Any, *inputs: Any) -> Any:
 
 @cache
 def _applied(ufunc: np.ufunc) -> Operation:
-    """Return the same operation object for a ufunc each time, so plans recognise equal columns."""
+    """Return the same operation object for a ufunc each time, so that plans recognise equal columns."""
     return Operation(lambda *values: ufunc(*values).item(), ufunc)
 
 
@@ -93,7 +93,7 @@ def _made(step: Operation, x: Any, y: Any) -> Expression:
     if step.code in _COUNTING and is_condition(x) and is_condition(y):
         raise ColumnError("a sum of conditions is numpy's `or`: write where(condition, 1, 0) for each of them")
     if step.code == _CODES["pow"] and type(y) in (int, float) and y == 2:
-        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # as in numpy, without a call
+        return _made(Operation(operator.mul, operator.mul, _CODES["mul"]), x, x)  # numpy also squares by multiplication
     return Expression(step, x, y)
 
 
@@ -103,7 +103,7 @@ def is_condition(x: Any) -> bool:
 
 
 def _operators() -> None:
-    """Give `Expression` Python's operators, in both orders."""
+    """Add Python's operators to `Expression`, for both orders of the operands."""
     for name, code in _CODES.items():
         function = getattr(operator, name)
         step, plain = Operation(_numpys(function) if name in _RAISING else function, function, code), name.rstrip("_")
@@ -166,7 +166,7 @@ _SQRT = Operation(lambda x: math.sqrt(x) if x >= 0 else math.nan, np.sqrt, "sqrt
 
 
 def where(condition: Column, yes: Any, no: Any) -> Column:
-    """``yes`` if the condition holds, otherwise ``no``."""
+    """Return ``yes`` on rows on which the condition is true, and ``no`` on other rows."""
     return apply(_WHERE, condition, yes, no)
 
 
@@ -176,27 +176,27 @@ def isnan(x: Column) -> Column:
 
 
 def maximum(x: Column, y: Column) -> Column:
-    """The larger of two values; unknown if either value is unknown."""
+    """Return the larger of two values; unknown if either value is unknown."""
     return apply(_MAXIMUM, x, y)
 
 
 def fmax(x: Column, y: Column) -> Column:
-    """The larger of two values, ignoring unknown ones."""
+    """Return the larger of two values, ignoring unknown values."""
     return apply(_FMAX, x, y)
 
 
 def fmin(x: Column, y: Column) -> Column:
-    """The smaller of two values, ignoring unknown ones."""
+    """Return the smaller of two values, ignoring unknown values."""
     return -fmax(-x, -y)
 
 
 def sqrt(x: Column) -> Column:
-    """The square root, unknown below 0."""
+    """Return the square root; unknown below 0."""
     return apply(_SQRT, x)
 
 
 def row(x: Column) -> Column:
-    """Number of rows of the check so far, including this one."""
+    """Return the number of rows of the check so far, including the current row."""
     return Expression(RowNumber()) if isinstance(x, Expression) else np.arange(1.0, len(x) + 1)
 
 
@@ -204,12 +204,12 @@ def row(x: Column) -> Column:
 
 
 def steady(column: Any) -> bool:
-    """Return whether a block has one value for all rows, as from `numpy.broadcast_to`: it is computed once."""
+    """Return whether a block has one value for all rows, as from `numpy.broadcast_to`, so that it is computed once."""
     return np.ndim(column) == 0 or column.strides == (0,)
 
 
 def _on_block(function: Callable[..., Any], columns: tuple[Any, ...]) -> np.ndarray:
-    """Applies ``function`` to each row, or once if all rows are equal."""
+    """Apply ``function`` to each row, or once if all rows are equal."""
     given = np.broadcast_arrays(*columns)
     if all(map(steady, given)):
         return np.array(function(*(column.flat[0] for column in given)), float)
@@ -217,12 +217,12 @@ def _on_block(function: Callable[..., Any], columns: tuple[Any, ...]) -> np.ndar
 
 
 def numpys(value: Any) -> Any:
-    """Convert a number to numpy's type, as in blocks, which gives NaN if Python raises an error."""
+    """Convert a float to numpy's type, which is also used in blocks and gives NaN where Python raises an error."""
     return np.float64(value) if type(value) is float else value
 
 
 def each(function: Callable[..., float], *columns: Column) -> Column:
-    """Apply ``function`` to the row's values, row by row: for lists, dictionaries and events."""
+    """Return a column of ``function`` of each row's values, for fields that contain lists, dictionaries or events."""
 
     def by_row(*values: Any) -> Any:
         return float(function(*map(numpys, values)))
@@ -234,7 +234,7 @@ def each(function: Callable[..., float], *columns: Column) -> Column:
 
 
 def several(number: int, function: Callable[..., tuple[float, ...]], *columns: Column) -> tuple[Column, ...]:
-    """Return columns of the numbers that ``function`` returns for the row's values, row by row."""
+    """Return one column for each number that ``function`` returns for the values of a row."""
 
     def by_row(*values: Any) -> Any:
         return tuple(map(float, function(*map(numpys, values))))
@@ -248,7 +248,7 @@ def several(number: int, function: Callable[..., tuple[float, ...]], *columns: C
 
 
 def is_any(declared: Column, *names: str | float) -> Column:
-    """Whether a declared setting is one of these values; false if it is not declared."""
+    """Whether a setting is declared with one of these values."""
 
     def named(value: Any) -> bool:
         return value == value and value in names
@@ -257,7 +257,7 @@ def is_any(declared: Column, *names: str | float) -> Column:
 
 
 def seen(events: Column, *kinds: str, text: str = "") -> Column:
-    """Number of events of these kinds on the row whose message contains ``text``."""
+    """Return the number of the row's events of these kinds whose message contains ``text``."""
 
     def count(row: Iterable[Any] | None) -> float:
         return float(sum(e.kind in kinds and text in e.message for e in row or ()))
@@ -266,7 +266,8 @@ def seen(events: Column, *kinds: str, text: str = "") -> Column:
 
 
 def message_of(events: Column, *kinds: str) -> Column:
-    """Message of the row's first event of these kinds, without its full stop, for use inside another message."""
+    """Return the message of the row's first event of these kinds, without its full stop, for use inside another
+    message."""
     return words(lambda row: next(e.message for e in row if e.kind in kinds).rstrip("."), events)
 
 
@@ -278,7 +279,7 @@ class Words(NamedTuple):
 
 
 def words(function: Callable[..., str], *columns: Column) -> Column:
-    """Text of the row's values, row by row, for messages."""
+    """Return a column with the text that ``function`` returns for each row's values, for messages."""
 
     def text(*values: Any) -> Words:
         return Words(function, tuple(map(numpys, values)))

@@ -13,13 +13,14 @@ from .cells import State
 from .windows import added, mean
 
 SPREAD = math.sqrt(math.pi) / 2
-"""Ratio of the standard deviation of normal noise to the mean distance of neighbours."""
+"""Ratio of the standard deviation of normal noise to the mean distance between neighbouring values."""
 GAINED = 2.5
-"""Standard errors above which a quantity has gained."""
+"""Number of standard errors above which a rise counts as a gain."""
 
 
 class Noise(Struct, frozen=True):
-    """Mean distance of neighbouring known values so far. State: the last value, the sum of distances, their number."""
+    """Mean distance between neighbouring known values so far. State: the last value, the sum of distances and their
+    number."""
 
     code: ClassVar[str] = (
         "if {0} == {0}: {state} = ({0}, {state}[1] + abs({0} - {state}[0]), {state}[2] + 1) "
@@ -45,16 +46,16 @@ class Noise(Struct, frozen=True):
 
 @cache
 def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
-    """Return the short and the long window, each with the error of its mean relative to a single value and relative to
-    another mean."""
+    """Return the lengths of the short and the long window. Each length comes with two factors of the noise: for a
+    window's mean minus a single value, and for the difference between two means."""
     return tuple((n, math.sqrt(1 + 1 / n), math.sqrt(2 / n)) for n in (rows, 4 * rows))
 
 
 class Gained(Struct, frozen=True):
     """Whether a sparse, noisy quantity has gained.
 
-    State: the last values; the first mean over each window; the first value; the sum and the number of distances
-    between neighbours.
+    State: the last values, the first mean over each window, the first value, and the sum and the number of distances
+    between neighbouring values.
     """
 
     rows: int

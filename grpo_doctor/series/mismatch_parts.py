@@ -1,5 +1,5 @@
-"""Reads the causes in a token batch: the share of the mismatch that each explains, and its size. Also derives which
-causes the metrics alone rule out."""
+"""Reads the causes in a token batch: the share of the mismatch that each cause explains, and the size of its effect.
+Also tests the metrics for conditions that point to a cause or rule it out."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXPLAINS = (
     "RAT010",
     "GRD002",
 )
-"""The checks whose findings any cause of a mismatch explains."""
+"""The checks whose findings are explained by any cause of a mismatch."""
 
 
 def unchanged(learning_rate: Column) -> Column:
@@ -32,16 +32,17 @@ def unchanged(learning_rate: Column) -> Column:
 
 
 SUDDEN = 1.0
-"""Growth of k3 in one step, nats per token, that is too large to be due to an update."""
+"""Growth of k3 in one step, in nats per token, above which an update cannot be the cause."""
 
 
 def sudden(mismatch: Column, step: Column) -> Column:
-    """Whether the mismatch has ever grown more in one step than an update can explain."""
+    """Whether the mismatch has ever grown by more in one step than an update can explain."""
     return best((abs(mismatch) - abs(previous(mismatch))) / (step - previous(step))) > SUDDEN
 
 
 def share_of(*names: str) -> Callable[[Any], float]:
-    """The share that these causes explain together, 0 if the batch shows none of them; NaN without a batch."""
+    """Return a function that reads the share that these causes explain together. The share is 0 if the batch shows none
+    of the causes, and NaN without a batch."""
 
     def read(causes: Any) -> float:
         known = _known(causes)
@@ -51,7 +52,7 @@ def share_of(*names: str) -> Callable[[Any], float]:
 
 
 def effect_of(name: str) -> Callable[[Any], float]:
-    """The size of the effect of this cause; NaN if the batch does not show it."""
+    """Return a function that reads the size of the effect of a cause; NaN if the batch does not show the cause."""
 
     def read(causes: Any) -> float:
         known = _known(causes) or {}
@@ -61,7 +62,7 @@ def effect_of(name: str) -> Callable[[Any], float]:
 
 
 def unexplained(causes: Any) -> float:
-    """The share that no cause explains; NaN without a batch."""
+    """Return the share of the mismatch that no cause explains; NaN without a batch."""
     known = _known(causes)
     if known is None:
         return math.nan
@@ -69,8 +70,8 @@ def unexplained(causes: Any) -> float:
 
 
 def _known(causes: Any) -> dict[str, tuple[float, float]] | None:
-    """Return the causes by name; None without a batch. Invalid entries are skipped, because a file may contain
-    anything."""
+    """Return the causes by name; None without a batch. Invalid entries are skipped, because a file may contain any
+    value."""
     if not isinstance(causes, Mapping):
         return None
     pairs = {name: value for name, value in causes.items() if isinstance(value, list) and len(value) == 2}

@@ -1,12 +1,13 @@
-"""Estimates the noise of a series after fitting a level, a slope and steps, and the error of its means.
+"""Estimates the noise of a series after fitting a level, a slope and steps, and the error of means of the series.
 
-The residuals of a level, a slope and some steps (ordinary least squares) are noise. The variance of the noise is that
-of the innovations, because the steps absorb slow changes. Its lag-1 autocorrelation is corrected for the bias -f/n of f
-fitted terms in n bins of white noise (Marriott and Pope, Biometrika 1954). Variance and autocorrelation give the error
-of a mean of k bins: AR(1), the long-run variance divided by k, never more than the variance of one bin. The remaining
-bias for autocorrelated noise is not corrected, because there are too few bins. Of the training rewards of 53 public
-repositories, half have an autocorrelation below 0.01 and nine in ten below 0.27. A row may be the mean of many steps;
-its noise is measured without correction.
+The residuals after fitting a level, a slope and some steps by ordinary least squares count as noise. The variance of
+the innovations is used as the variance of the noise, because the steps absorb slow changes. The lag-1 autocorrelation
+is corrected for the bias -f/n of f fitted terms in n bins of white noise (Marriott and Pope, Biometrika 1954). Variance
+and autocorrelation give the error of a mean of k bins under an AR(1) model. The squared error is the long-run variance
+divided by k, and at most the variance of one bin. The remaining bias for autocorrelated noise is not corrected, because
+there are too few bins. Of the training rewards of 53 public repositories, half have an autocorrelation below 0.01, and
+nine in ten have an autocorrelation below 0.27. If a row is the mean of many steps, its noise is measured without
+correction.
 """
 
 from __future__ import annotations
@@ -20,11 +21,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 FREE, MOST = (0, 16, 36), 5
-"""Number of bins at or above which one, two and three steps are fitted, because a run may rise, dip and recover; and
-the maximum number of steps."""
+"""Number of bins at or above which one, two and three steps are fitted, and the maximum number of steps. Three steps
+are needed because a run may rise, dip and recover."""
 DECISIVE = 0.5
-"""Maximum share of the squares that an additional step may leave, so that autocorrelated noise does not count as
-steps."""
+"""Maximum share of the sum of squares that may remain after an additional step. With a larger maximum, autocorrelated
+noise would count as steps."""
 CAP = 0.92
 """The largest accepted autocorrelation."""
 LENGTHS = 256
@@ -32,7 +33,7 @@ LENGTHS = 256
 
 
 def median(values: Sequence[float] | np.ndarray) -> float:
-    """Return the median like `numpy.median`, but without its import of `numpy.ma`, which takes a third of numpy's
+    """Return the median. Unlike `numpy.median`, the function does not import `numpy.ma`, which takes a third of numpy's
     import time."""
     ordered = np.sort(np.asarray(values, float))
     if not len(ordered) or math.isnan(ordered[-1]):
@@ -41,7 +42,7 @@ def median(values: Sequence[float] | np.ndarray) -> float:
 
 
 def mean(x: np.ndarray) -> Any:
-    """Return the mean; the array method takes five times as long, and a run is judged at every row."""
+    """Return the mean. The array method would take five times as long, and a run is judged at every row."""
     return np.add.reduce(x) / len(x)
 
 
@@ -54,7 +55,7 @@ def squares(x: np.ndarray, mean: Any) -> float:
 @lru_cache(maxsize=LENGTHS)
 def _weights(n: int) -> np.ndarray:
     """Return 1 divided by the product of the sizes of both parts, for every split of ``n`` values into parts of at
-    least two."""
+    least two values."""
     at = np.arange(2, n - 1)
     return 1 / (at * (n - at))
 
@@ -74,7 +75,8 @@ def _step(n: int, at: int) -> np.ndarray:
 
 
 def split(x: np.ndarray) -> int:
-    """Return the least-squares split into two means: the position at which the second begins."""
+    """Return the least-squares split into two parts, each with its own mean: the position at which the second part
+    begins."""
     return _split(x - mean(x)) if len(x) > 3 else len(x) // 2
 
 
@@ -88,8 +90,9 @@ def _split(x: np.ndarray) -> int:
 
 @lru_cache(maxsize=2 * LENGTHS)
 def critical(z: float, degrees: int) -> float:
-    """Return Student's t at the probability of the normal quantile ``z``, because few values give an uncertain standard
-    error (Cornish and Fisher's expansion, all terms of Abramowitz and Stegun 26.7.5)."""
+    """Return the quantile of Student's t at the probability of the normal quantile ``z``, because few values give an
+    uncertain standard error. The quantile is computed with Cornish and Fisher's expansion (all terms of Abramowitz and
+    Stegun 26.7.5)."""
     terms = (
         z,
         (z**3 + z) / 4,
@@ -101,8 +104,8 @@ def critical(z: float, degrees: int) -> float:
 
 
 class Noise(NamedTuple):
-    """Noise of bins: variance of the innovations, lag-1 autocorrelation, degrees of freedom, and the error below which
-    differences may be rounding."""
+    """Noise of bins: variance of the innovations, lag-1 autocorrelation, degrees of freedom, and the error that
+    rounding may cause."""
 
     innovation: float
     along: float
@@ -113,18 +116,19 @@ class Noise(NamedTuple):
         """Return the standard error of the mean of ``k`` consecutive bins."""
         of_mean, of_bin = 1 / ((1 - self.along) ** 2 * k), 1 / (1 - self.along**2)
         error = math.sqrt(self.innovation * (of_bin if of_bin < of_mean else of_mean))
-        return self.least if self.least > error else error  # `min` and `max` would double the time of the function
+        return self.least if self.least > error else error  # `min` and `max` take twice as long
 
 
-@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow, so their noise is unknown
+@np.errstate(over="ignore", invalid="ignore")  # squares above 1e308 overflow, so the noise is unknown
 def noise_of(x: np.ndarray) -> Noise:
-    """Return the noise that remains after fitting a level, a slope and some steps; rounding is 1e-9 of the size of the
-    values."""
+    """Return the noise that remains after fitting a level, a slope and some steps. Rounding errors are 1e-9 of the
+    largest absolute value."""
     return noise_left(*_unexplained(x), float(np.abs(x).max()))
 
 
 def noise_left(rest: np.ndarray, fitted: int, largest: float) -> Noise:
-    """Return the noise of residuals after fitting a number of terms; rounding is 1e-9 of the ``largest`` value."""
+    """Return the noise of residuals after fitting a number of terms. Rounding errors are 1e-9 of ``largest``, the
+    largest absolute value."""
     n, square = len(rest), float(rest.dot(rest))
     degrees = max(n - fitted, 1)
     along = float(rest[1:].dot(rest[:-1])) / square if square > 0 else 0.0
@@ -133,8 +137,8 @@ def noise_left(rest: np.ndarray, fitted: int, largest: float) -> Noise:
 
 
 def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:
-    """Return the residuals of a level, a slope and steps, each at the place where it explains most, and the number of
-    fitted terms."""
+    """Return the residuals after fitting a level, a slope and steps, and the number of fitted terms. Each step is
+    fitted at the place where it explains most."""
     n = len(x)
     basis, terms = np.empty((MOST + 1, n)), 1
     line = basis[0] = _line(n)
@@ -146,9 +150,9 @@ def _unexplained(x: np.ndarray) -> tuple[np.ndarray, int]:
         step = _step(n, at)
         known = basis[:terms]
         along = known.dot(step)
-        size = at * (n - at) / n - float(along.dot(along))  # squared projection of the step left by earlier terms
+        size = at * (n - at) / n - float(along.dot(along))  # squared length of the step's unexplained part
         shared = float(step.dot(rest))
-        gain = shared * shared / size if size > 1e-12 else 0.0  # otherwise the step is already fitted
+        gain = shared * shared / size if size > 1e-12 else 0.0  # otherwise the step has already been fitted
         if number >= free and not square - gain <= DECISIVE * square:  # both values may be infinite
             return rest, 2 + 2 * number  # the position of a step is also fitted
         if size > 1e-12:

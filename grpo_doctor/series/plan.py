@@ -1,9 +1,9 @@
-"""Runs the computation that a function over columns describes, by row or by block.
+"""Runs the computation that a function over columns describes, row by row or block by block.
 
-The function is called once, with symbolic columns. It returns a graph, which a plan sorts into the order of
-computation: equal parts are computed once, and every cell gets a place in a memory. A plan holds no state and may be
-shared; a memory belongs to one run. For rows, the plan generates one straight-line Python function at the first row;
-for blocks, it computes array by array.
+The function is called once, with symbolic columns. The function returns a graph, which a plan sorts into the order of
+computation. Equal parts are computed once, and every cell gets a place in a memory. A plan has no state and may be
+shared; a memory belongs to one run. For rows, the plan generates one straight-line Python function at the first row.
+For blocks, the plan computes one array after another.
 """
 
 from __future__ import annotations
@@ -19,24 +19,25 @@ from .cells import Cell
 from .expression import Argument, Expression, Operation, RowNumber
 
 Memory: TypeAlias = tuple[Any, ...]
-"""The number of rows and the state of every cell. It is never changed in place, so a stored memory is a snapshot."""
+"""The number of rows and the state of every cell. A memory is never changed in place, so a stored memory is a
+snapshot."""
 
 
 DEEPEST = 20
-"""Maximum nesting of branches in the generated function: Python allows 100."""
+"""Maximum nesting of branches in the generated function. Python allows 100 levels."""
 STATE = "{0}"
-"""The code of the value of a cell whose state is its value."""
+"""Code for the value of a cell whose state is its value."""
 _AND, _OR, _WHERE = "{0} & {1}", "{0} | {1}", "{1} if {0} else {2}"
 
 
 class Constant(NamedTuple):
-    """A value that holds on every row."""
+    """A value that is the same on every row."""
 
     value: Any
 
 
 class Step(NamedTuple):
-    """One value of a plan: its operation, its inputs, and the place of its state, if it has one."""
+    """A value of a plan: the operation, the inputs, and the place of the state; 0 if there is no state."""
 
     operation: Any
     inputs: tuple[int, ...]
@@ -44,18 +45,18 @@ class Step(NamedTuple):
 
 
 class Plan:
-    """The computation of some columns on every row, and of others only on rows on which one of the first is true.
+    """The computation of some columns on every row, and of others only on rows on which a condition is true.
 
     Args:
-        shown: columns that are computed on every row.
-        told: columns that are computed only on rows, or for blocks, in which one of ``shown`` is true.
+        shown: columns that are computed on every row; with ``told``, the conditions.
+        told: columns that are computed only on rows, or in blocks, on which one of the ``shown`` columns is true.
     """
 
     def __init__(self, shown: Sequence[Any], told: Sequence[Any] | None = None) -> None:
         self.steps: list[Step] = []
         self.cells: list[Cell] = []
         self.dear: set[int] = set()
-        """The values that need a late argument."""
+        """Numbers of the values that need a late argument."""
         self._numbers: dict[Any, int] = {}
         self._of: dict[int, int] = {}
         self.shown = [self._number(x) for x in shown]
@@ -63,11 +64,11 @@ class Plan:
         self.told = [self._number(x) for x in told or ()]
         self._placed = [i for i, step in enumerate(self.steps) if step.place]
         self.places = sorted(step.operation.place for step in self.steps if isinstance(step.operation, Argument))
-        """The positions of the arguments that the function uses: a row contains only these."""
+        """The positions of the arguments that the function uses: a row contains only these arguments."""
 
     @classmethod
     def of(cls, function: Callable[..., Any], arguments: int) -> Plan:
-        """Return the plan of a function with this number of columns that returns one or more columns."""
+        """Return the plan of a function that takes this number of columns and returns one or more columns."""
         made = function(*columns(arguments))
         return cls(made if isinstance(made, tuple) else (made,))
 
@@ -79,7 +80,7 @@ class Plan:
         if id(x) not in self._of:
             inputs = tuple(self._number(i) for i in x.inputs)
             number = self._step((x.operation, inputs), x.operation, inputs)
-            if self.steps[number].place and x.operation.value:  # separate, because most rows need only the state
+            if self.steps[number].place and x.operation.value:  # separate: most rows need only the state
                 read: Any = getattr(x.operation, "read", None)
                 value = Operation(read, lambda state, *_: state, x.operation.value)
                 number = self._step(("read", number), value, (number, *inputs))
@@ -99,7 +100,7 @@ class Plan:
         return self._numbers[key]
 
     def _behind(self, wanted: Sequence[int], made: Collection[int] = ()) -> set[int]:
-        """Return the steps that these values need, without those already ``made``."""
+        """Return the steps that these values need, without the steps that are already ``made``."""
         found, waiting = set[int](), list(wanted)
         while waiting:
             i = waiting.pop()
@@ -116,10 +117,11 @@ class Plan:
 
     @cached_property
     def row(self) -> Callable[[Memory, Sequence[Any]], tuple[Memory, Any]]:
-        """Map ``(memory, arguments)`` to the memory after one more row and its values, as Python numbers; the arguments
-        are those at ``places``.
+        """Map ``(memory, arguments)`` to the memory after one more row, and the values of the row as Python numbers.
+        ``arguments`` contains only the arguments at ``places``.
 
-        Values of ``shown`` are a tuple; with ``told``, the result is None if none of ``shown`` is true, else both.
+        Values of ``shown`` are a tuple. With ``told``, the result is None if none of the ``shown`` columns is true,
+        otherwise the values of ``shown`` and ``told``.
         """
         names: dict[str, Any] = {"nan": math.nan, "sqrt": math.sqrt}
         after = f"(n, {''.join(f's{place}, ' for place in range(1, len(self.cells) + 1))})"
@@ -138,16 +140,16 @@ class Plan:
         return function
 
     def _given(self) -> list[str]:
-        """Return the statement that unpacks the arguments: values, and the objects of late attributes."""
+        """Return the statement that unpacks the arguments: values, and the objects that have the late attributes."""
         given = [(s.operation, i) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument)]
         names = [f"{'a' if argument.late else 'v'}{i}, " for argument, i in sorted(given)]
         return [f"{''.join(names)} = a"] if names else []
 
     def _tests(self) -> Iterator[tuple[Sequence[int], str]]:
-        """Return the steps to compute, in order, and the tests that must be true for any condition to be true on the
-        row.
+        """Yield the steps to compute, in order. Each step comes with a test without which no condition can be true on
+        the row.
 
-        Cells process every row. The conditions of ``shown`` come next, the cheapest first.
+        Cells come first, because they process every row. The conditions of ``shown`` come next, the cheapest first.
         """
         yield self._placed, ""
         if self.asks:
@@ -159,13 +161,14 @@ class Plan:
         yield [*self.shown, *self.told], ""
 
     def _cost(self, steps: set[int]) -> tuple[int, int]:
-        """Return the cost of these steps per row: the number of late attributes and of calls, and of all steps."""
+        """Return the cost of these steps per row: the number of late attributes and calls, and the number of all
+        steps."""
         operations = [self.steps[i].operation for i in steps]
         called = [o for o in operations if isinstance(o, Operation) and (not o.code or o.code.startswith("{row}"))]
         return len(called) + sum(getattr(o, "late", "") != "" for o in operations), len(steps)
 
     def _parts(self, i: int) -> list[int]:
-        """Return the conditions that are joined by ``&``, in order."""
+        """Return the conditions that ``&`` joins, in order."""
         operation, inputs, _ = self.steps[i]
         if isinstance(operation, Operation) and operation.code == _AND:
             return [part for k in inputs for part in self._parts(k)]
@@ -176,7 +179,8 @@ class Plan:
     ) -> tuple[list[str], set[int]]:
         """Return the statements that compute these values.
 
-        A value that only one part of an `&`, an `|` or a `where` needs is computed only when that part is evaluated.
+        If only one part of an `&`, an `|` or a `where` needs a value, the value is computed only when that part is
+        evaluated.
         """
         waiting, parts, lines = set[int](), dict[int, dict[int, set[int]]](), []
         for i in sorted(needed, reverse=True):
@@ -193,7 +197,7 @@ class Plan:
         return lines, waiting
 
     def _asked(self, i: int, users: Mapping[int, set[int]]) -> dict[int, set[int]]:
-        """Map conditional parts of a value to the steps that only they need."""
+        """Map each conditional part of a value to the steps that only this part needs."""
         operation, inputs, _ = self.steps[i]
         code = getattr(operation, "code", "")
         able = inputs[1:] if code == _WHERE else inputs if code in (_AND, _OR) else ()
@@ -213,7 +217,8 @@ class Plan:
         return [(f"if {'not ' * (operation.code == _AND)}{self._name(first)}:", first), ("else:", late)]
 
     def _only(self, i: int, part: int, users: Mapping[int, set[int]]) -> set[int]:
-        """Return the steps that only this part of a value needs; none if one of them must process every row."""
+        """Return the steps that only this part of a value needs; an empty set if one of these steps must process every
+        row."""
         only = set[int]()
         for k in sorted(self._behind([part]), reverse=True):
             wanted = users.get(k)
@@ -230,7 +235,7 @@ class Plan:
         return users
 
     def _line(self, i: int, names: dict[str, Any]) -> list[str]:
-        """Return the statements that compute one value; the functions that they call are added to ``names``."""
+        """Return the statements that compute one value. Functions that the statements call are added to ``names``."""
         operation, inputs, place = self.steps[i]
         given = [self._name(k) for k in inputs]
         if isinstance(operation, Argument):
@@ -261,10 +266,10 @@ class Plan:
     # -- by block ------------------------------------------------------------------------------------------------
 
     def block(self, memory: Memory, arguments: Sequence[Any], rows: int) -> tuple[Memory, Any]:
-        """Return the memory after a number of rows and their values, as arrays.
+        """Return the memory after a number of rows, and the values of the rows as arrays.
 
-        Values of ``shown`` are a list of arrays; with ``told``, the result is None if none of ``shown`` is true on any
-        row, else both. A constant value of ``told`` stays one number.
+        Values of ``shown`` are a list of arrays. With ``told``, the result is None if none of the ``shown`` columns is
+        true on any row, otherwise the values of ``shown`` and ``told``. A constant value of ``told`` stays one number.
         """
         block = _Block(self, memory, arguments, rows)
         for i in self._placed:
@@ -283,7 +288,7 @@ def _full(value: Any, rows: int) -> np.ndarray:
 
 
 class _Block:
-    """The values of a plan on a block of rows, each computed when it is needed."""
+    """The values of a plan on a block of rows. Each value is computed when it is needed."""
 
     def __init__(self, plan: Plan, memory: Memory, arguments: Sequence[Any], rows: int) -> None:
         self.plan, self.arguments = plan, arguments
@@ -292,14 +297,14 @@ class _Block:
         self.values: dict[int, Any] = {}
 
     def value(self, i: int) -> Any:
-        """Return a column, or one number that holds on every row."""
+        """Return a column, or one number that applies to every row."""
         if i not in self.values:
             self.values[i] = self._compute(*self.plan.steps[i])
         return self.values[i]
 
     def _compute(self, operation: Any, inputs: tuple[int, ...], place: int) -> Any:
         if isinstance(operation, Operation):
-            if operation.code in (_AND, _OR):  # the costlier part is computed only if the other does not decide
+            if operation.code in (_AND, _OR):  # evaluate the more expensive part only if needed
                 inputs = tuple(sorted(inputs, key=self.plan.dear.__contains__))
                 first = np.asarray(self.value(inputs[0]))
                 if first.all() if operation.code == _OR else not first.any():
@@ -317,12 +322,13 @@ class _Block:
 
 
 def columns(number: int, late: Mapping[int, str] | None = None) -> list[Any]:
-    """Return symbolic columns as the arguments of a traced function; ``late`` maps places to attributes."""
+    """Return symbolic columns to pass to a traced function as arguments; ``late`` maps places to attributes."""
     return [Expression(Argument(place, (late or {}).get(place, ""))) for place in range(number)]
 
 
 def computed(function: Callable[..., Any], given: Sequence[Any]) -> Any:
-    """Compute a function over whole columns: an array, or a tuple of arrays if it returns several."""
+    """Compute a function over whole columns. Return an array, or a tuple of arrays if the function returns several
+    columns."""
     plan = Plan.of(function, len(given))
     with np.errstate(all="ignore"):
         _, out = plan.block(plan.begin(), [np.asarray(x) for x in given], len(given[0]))

@@ -1,4 +1,5 @@
-"""Reward components: their kind by name (task success, formatting, penalty or cost), and those that stay at 0."""
+"""Classifies reward components by name (task success, formatting, penalty or cost), and finds components that stay at
+0."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _KINDS = {
     "success": r"(?<![a-z])(correct|accura|acc(?![a-z])|answer|solve|success|exact|right)",
 }
 """Kinds of components and the words in their names; the first match counts. A cost, such as the KL penalty that PPO
-adds to the reward, is not a component of success; form includes bonuses."""
+adds to the reward, is not a component of success. The kind ``form`` includes bonuses."""
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -34,15 +35,16 @@ def kind(name: str) -> str:
 
 
 def of_form(name: str) -> bool:
-    """Return whether a reward's name means formatting, a bonus, a penalty or a cost.
+    """Return whether the name of a reward indicates formatting, a bonus, a penalty or a cost.
 
-    If such a reward is 0, or if only such rewards are above 0, this carries little information.
+    A formatting reward, bonus, penalty or cost of 0 has little significance, as does a run in which only such rewards
+    are above 0.
     """
     return kind(name) in ("form", "penalty", "cost")
 
 
 def parts_of(components: Iterable[Any] | None) -> dict[str, np.ndarray]:
-    """Return the known values of each component, by name, on rows that have components."""
+    """Return the known values of each component by name, over the rows that have components."""
     rows = [row for row in (() if components is None else components) if isinstance(row, Mapping)]
     names = dict.fromkeys(name for row in rows for name in row)
     values = {name: [row[name] for row in rows if isinstance(row.get(name), int | float)] for name in names}
@@ -50,8 +52,8 @@ def parts_of(components: Iterable[Any] | None) -> dict[str, np.ndarray]:
 
 
 def idle(parts: Mapping[str, np.ndarray]) -> dict[str, bool]:
-    """Return the components, other than penalties and costs, that are at their minimum of 0 or less on almost all rows,
-    task rewards first, and whether they are 0 on all of them."""
+    """Return the components that are at their minimum of 0 or less on almost all rows, and whether each is 0 on all
+    rows. Task rewards come first; penalties and costs are excluded."""
     paid = {name: parts[name] for name in sorted(parts, key=of_form) if kind(name) not in ("penalty", "cost")}
     lowest = {name: int((values == values.min()).sum()) for name, values in paid.items()}
     return {
@@ -60,7 +62,8 @@ def idle(parts: Mapping[str, np.ndarray]) -> dict[str, bool]:
 
 
 def meant(components: Any) -> float:
-    """Return the sum of the task rewards of one row if there are also formatting rewards; otherwise NaN."""
+    """Return the sum of a row's task rewards if the row also has other components, such as formatting rewards;
+    otherwise NaN."""
     parts = components if isinstance(components, Mapping) else {}
     paid = [value for name, value in parts.items() if isinstance(value, int | float) and not of_form(name)]
     return math.fsum(paid) if 0 < len(paid) < len(parts) and all(map(math.isfinite, paid)) else math.nan

@@ -12,13 +12,13 @@ import numpy as np
 
 @lru_cache(maxsize=4096)
 def fisher(hit: float, missed: float, hit_else: float, missed_else: float) -> float:
-    """Return the one-sided Fisher p for the hypothesis that the first row of a 2x2 table has no higher rate than the
-    second."""
+    """Return the p-value of Fisher's one-sided exact test of whether the first row of a 2x2 table has a higher rate
+    than the second."""
     a, b, c, d = int(hit), int(missed), int(hit_else), int(missed_else)
     n, exposed, hits = a + b + c + d, a + b, a + c
     if exposed == 0 or exposed == n or hits == 0 or hits == n:
         return 1.0
-    if n > 2000:  # the normal approximation; the exact sum would grow with the run
+    if n > 2000:  # normal approximation: the cost of the exact sum grows with the run
         z = (a - exposed * hits / n) / math.sqrt(exposed * (n - exposed) * hits * (n - hits) / n**2 / (n - 1))
         return math.erfc(z / math.sqrt(2)) / 2
     ways = sum(math.comb(exposed, k) * math.comb(n - exposed, hits - k) for k in range(a, min(exposed, hits) + 1))
@@ -26,7 +26,7 @@ def fisher(hit: float, missed: float, hit_else: float, missed_else: float) -> fl
 
 
 def shift_p(exposed: Sequence[float], outcome: Sequence[float]) -> float:
-    """Return the exact p of the risk difference over all circular shifts of the exposure, which keep its
+    """Return the exact p-value of the risk difference over all circular shifts of the exposure, which preserve its
     autocorrelation."""
     x, y = np.asarray(exposed, float), np.asarray(outcome, float)
     ones = x.sum()
@@ -42,7 +42,7 @@ LAST = 200
 
 
 class Pairs(NamedTuple):
-    """The last transitions, their total number, and their p at the last computation."""
+    """The last transitions, the total number of transitions, and the p-value when it was last computed."""
 
     exposed: tuple[float, ...] = ()
     outcome: tuple[float, ...] = ()
@@ -51,7 +51,8 @@ class Pairs(NamedTuple):
 
     @staticmethod
     def shift_p(pairs: Pairs, known: Any, exposed: Any, outcome: Any, wanted: Any) -> tuple[Pairs, float]:
-        """Step of a `fold`: the circular-shift p of the transitions so far, computed on demand."""
+        """Add a transition, and return the circular-shift p-value of the transitions so far; a step of a `fold`. The
+        p-value is computed on demand."""
         if known:
             exposures = (*pairs.exposed[1 - LAST :], float(exposed == 1))
             outcomes = (*pairs.outcome[1 - LAST :], float(outcome))

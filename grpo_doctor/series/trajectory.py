@@ -1,18 +1,19 @@
-"""The trajectory of a success series: learned, solved, fell, always at its minimum, flat, or unknown.
+"""Follows a success series and classifies it as learned, solved, fallen, always at its minimum, flat, or unknown.
 
-A `Trajectory` takes the values of one series (reward, success rate, held-out score, or a negated loss) row by row or
-block by block, with the same result. Its memory is bounded: it stores means over at most `BINS` bins of equal width,
-which doubles as the run grows. The run is judged whenever a bin is full, so a live run and a log have the same result
-at the same row. `series.trend` classifies the series, `series.noise_model` estimates its noise, and
-`series.changepoint` finds changes of level.
+A `Trajectory` receives the values of one series: reward, success rate, held-out score, or a negated loss. Values may be
+added row by row or block by block, with the same result. A trajectory needs bounded memory: it stores means over at
+most `BINS` bins of equal width, and doubles the width as the run grows. The series is judged whenever a bin is full, so
+a live run and a log have the same result at the same row. `series.trend` classifies the series, `series.noise_model`
+estimates the noise, and `series.changepoint` finds changes of level.
 """
 
 from __future__ import annotations
 
 import math
 from array import array
+from collections import namedtuple
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -21,30 +22,55 @@ from .trend import WINDOW, Outcome, Standing, at_floor
 BINS = 128
 """Maximum number of bins: a change is dated to at least 1/64 of the run."""
 LONGEST = 60
-"""Maximum shown length of a component's name in characters."""
+"""Maximum length of a component's name in reports, in characters."""
 MEANT, VALID = "reward_meant", "valid_rate"
-"""The task reward without formatting rewards, and the share of valid responses. They are judged like success but do not
-count as success. Checks use them to decide whether a gain is only a gain in formatting, or comes at the expense of
-valid responses."""
+"""The task reward without formatting rewards, and the share of valid responses. The two related series are judged like
+success but do not count as success. Checks use the related series to decide whether a gain is only a gain in
+formatting, or comes at the expense of valid responses."""
 FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_score", "meant": MEANT, "valid": VALID}
-"""Series that are judged at every row, by the prefix of the parameters that checks use."""
+"""Series that are judged at every row, by the prefix of the corresponding check parameters."""
+
+
+class States(
+    namedtuple("States", "gained risen lean fallen lost unit solved unpaid first now best shown since settled")
+):
+    """The state of a series at each row: a column for each attribute of its `Standing`."""
+
+    __slots__ = ()
+
+    @property
+    def gain(self) -> Any:
+        """Return how far the series has risen since the start."""
+        return self.now - self.first
+
+    @property
+    def possible_gain(self) -> Any:
+        """Return the largest gain that the noise leaves possible."""
+        return self.gain + self.shown
+
+
+Trend: TypeAlias = Any
+"""The `States` of a series as a parameter of a check; untyped, like `Column`."""
 STANDING = {
-    f"{prefix}_{'fallen' if word == 'fell' else word}": (field, word)
+    f"{prefix}_{word}": (field, "fell" if word == "fallen" else word)
     for prefix, field in FOLLOWED.items()
-    for word in "gained risen lean fell lost unit solved unpaid first now best shown since settled".split()
+    for word in States._fields
 }
-"""Parameter names of checks that describe these series: the field, and the attribute of its `Standing` at the row."""
+"""The check parameters that describe the series in `FOLLOWED`, by name: the field, and the attribute of its `Standing`
+at the row."""
+TRENDS = {f"{prefix}_trend": [f"{prefix}_{word}" for word in States._fields] for prefix in FOLLOWED}
+"""The check parameters that are a `Trend`, by name: the parameters in `STANDING` that they replace."""
 SUCCESS = {"reward_mean": "reward", "success_rate": "success rate", "eval_score": "held-out score"}
-"""Fields that measure success, with their names; later ones are closer to the goal."""
+"""Fields that measure success, with their names. Later fields are closer to the goal of the training."""
 CHANCE = {"success_rate": 0.5, "eval_score": 0.5}
-"""The accuracy of guessing in a preference run, by field. The logged accuracy begins at 0, because ties count as wrong,
-and becomes one half as soon as policy and reference differ."""
+"""The accuracy of random guessing in a preference run, by field. The logged accuracy begins at 0, because ties count as
+wrong, and becomes 0.5 as soon as policy and reference differ."""
 TURNED = {"loss": "loss", "eval_loss": "held-out loss"}
 """Fields that should decrease in a supervised or preference run, with their names."""
 
 
 def success_of(run_type: str) -> dict[str, Trajectory]:
-    """Return the success series of such a run, and the related series, by field, before its first row."""
+    """Return the empty success series of a run of this type, and the related series, by field."""
     turned = () if run_type == "rl" else TURNED
     pairs = ("reward_margin",) if run_type == "preference" else ()
     chance = CHANCE if run_type == "preference" else {}
@@ -57,8 +83,8 @@ def success_of(run_type: str) -> dict[str, Trajectory]:
 
 
 class Trajectory:
-    """A series of success and its `Outcome` so far. ``sign`` is -1 if lower is better; ``apart`` is true if values are
-    measured far apart, so that their noise is independent; ``chance`` is the success of guessing."""
+    """A success series and its `Outcome` so far. ``sign`` is -1 if lower is better. ``apart`` is true if values are
+    measured far apart, so that their noise is independent. ``chance`` is the success rate of random guessing."""
 
     def __init__(self, sign: float = 1.0, *, apart: bool = False, chance: float = -math.inf) -> None:
         self.sign, self.apart, self.chance = sign, apart, chance
@@ -66,15 +92,16 @@ class Trajectory:
         self.sums = array("d", [0.0])
         """Sum of all values up to the end of each full bin."""
         self.begins: tuple[float, ...] = ()
-        """Step at which each bin begins, including the current one."""
+        """Step at which each bin begins, including the current bin."""
         self.total, self.low, self.high, self.lowest, self.top = 0.0, math.inf, -math.inf, 0, math.nan
-        """Sum, smallest and largest value, number of values that equal the smallest, and the largest possible value."""
+        """Sum, smallest and largest value, number of values that equal the smallest value, and the largest single
+        reward."""
         self.full: tuple[int, float, float, int, float] = 0, math.inf, -math.inf, 0, math.nan
-        """Number of values at the end of the last full bin, and the last four values at that point."""
+        """State at the end of the last full bin: number of values, ``low``, ``high``, ``lowest`` and ``top``."""
         self._standing: Standing | None = None
 
     def push(self, value: float, step: float, top: float = math.nan) -> None:
-        """Add one value, and the largest reward of a single response; values that are not finite are skipped."""
+        """Add one value, and the largest reward of a single response. Values that are not finite are skipped."""
         if math.isfinite(value):
             value = self.sign * float(value)
             self._take(1, self.total + value, (value, 1), value, float(top), float(step))
@@ -96,7 +123,8 @@ class Trajectory:
             begun = end
 
     def _take(self, rows: int, total: float, lowest: tuple[float, int], high: float, top: float, step: float) -> None:
-        """Add the values of one bin: sum, smallest and its count, largest, first step."""
+        """Add values of one bin: number, new total, smallest value with its count, largest value, largest single
+        reward, and first step."""
         if self.rows % self.width == 0:
             self.begins += (step,)
         self.total = total
@@ -117,20 +145,20 @@ class Trajectory:
             self.full, self._standing = (self.rows, self.low, self.high, self.lowest, self.top), None
 
     def copy(self) -> Trajectory:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Trajectory.__new__(Trajectory)
-        other.__dict__ = self.__dict__.copy()  # no part is changed in place; `copy.copy` would take ten times as long
+        other.__dict__ = self.__dict__.copy()  # no part is changed in place; `copy.copy` takes ten times as long
         return other
 
     @property
     def recent(self) -> float:
-        """Return the mean of the last few bins; NaN before the first one."""
+        """Return the mean of the last `WINDOW` bins; NaN before the first full bin."""
         tail = min(WINDOW, len(self.sums) - 1)
         return (self.sums[-1] - self.sums[-1 - tail]) / (tail * self.width) if tail else math.nan
 
     @property
     def unpaid(self) -> bool:
-        """Return whether almost every value equals the smallest one, which must be 0 or less."""
+        """Return whether almost every value equals the smallest value, and the smallest value is 0 or less."""
         return at_floor(self.rows, self.low, self.lowest)
 
     @property
@@ -147,19 +175,19 @@ class Trajectory:
 
 
 class Parts:
-    """The trajectory of every part of a reward (component or task) by name: a state for `columns.fold`."""
+    """The trajectory of every part of a reward (component or task) by name, as a state for `fold`."""
 
     def __init__(self) -> None:
         self.series: dict[str, Trajectory] = {}
 
     def copy(self) -> Parts:
-        """An independent copy."""
+        """Return an independent copy."""
         other = Parts()
         other.series = {name: series.copy() for name, series in self.series.items()}
         return other
 
     def take(self, values: Mapping[str, Any] | None, step: float) -> list[tuple[str, Trajectory]]:
-        """Add the values of one row; return the parts that have a value on it, in the row's order."""
+        """Add the values of one row. Return the parts that have a value on the row, in the row's order."""
         known = [(name, value) for name, value in (values or {}).items() if isinstance(value, int | float)]
         for name, value in known:
             if name not in self.series:
@@ -169,7 +197,8 @@ class Parts:
 
 
 def named(parts: Mapping[str, Any] | None, place: float) -> str:
-    """Return the name of the part with the number at this position of its row; a log may contain any name."""
+    """Return the printable name of the part at this position among the row's numbers, because a log may contain any
+    name."""
     names = [name for name, value in (parts or {}).items() if isinstance(value, int | float)]
     return printable(names[int(place)])
 

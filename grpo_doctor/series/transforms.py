@@ -1,7 +1,7 @@
-"""Transforms with memory: columns whose value on a row depends on the rows before it.
+"""Transforms with memory: columns whose value on a row depends on earlier rows.
 
-Each transform creates a node of the expression and has no state; its memory is a state of `series.cells`, which the
-plan keeps. They give the same values row by row, block by block and as a whole.
+Each transform creates a node of the expression and has no state. The plan keeps the memory of a transform as a state of
+`series.cells`. A transform gives the same values row by row, block by block and over the whole run.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from . import cells, gains, windows
 from .expression import Column, ColumnError, apply, isnan, maximum, sqrt, where
 
 _VALUES = (int, float, str, tuple, frozenset, type(None))
-"""Kinds of state that cannot be changed in place."""
+"""Types of state that cannot be changed in place."""
 
 
 def _remembered(cell: cells.Cell, *inputs: Any) -> Column:
@@ -22,14 +22,14 @@ def _remembered(cell: cells.Cell, *inputs: Any) -> Column:
 
 
 NEAR_START = 3
-"""Rows after step 0 within which a log must begin to count as containing the start of its run, because the first rows
+"""Maximum number of rows between step 0 and the first row of a log that contains the start of its run. The first rows
 may be missing."""
 MISSED = 0.05
-"""Share of its length that a log may miss at the start and still count as the whole run."""
+"""Share of a log's length that may be missing at its start if the log counts as the whole run."""
 
 
 def from_start(step: Column) -> Column:
-    """Whether the log contains the start of its run. Otherwise its first row is not a baseline."""
+    """Whether the log contains the start of its run. Without the start of the run, the first row is not a baseline."""
     first = baseline(step, 1)
     return (first <= maximum(1, NEAR_START * baseline(step - previous(step), 1))) | (first <= MISSED * (step - first))
 
@@ -45,7 +45,7 @@ def lowest(x: Column) -> Column:
 
 
 def total(x: Column) -> Column:
-    """Sum so far; for a condition, the number of rows on which it held."""
+    """Sum so far; for a condition, the number of rows on which the condition was true."""
     return _remembered(cells.Total(), x)
 
 
@@ -55,7 +55,7 @@ def latest(x: Column) -> Column:
 
 
 def baseline(x: Column, rows: int = 5) -> Column:
-    """Median of the first ``rows`` known values; NaN until there are that many."""
+    """Median of the first ``rows`` known values; NaN until there are ``rows`` known values."""
     return _remembered(cells.First() if rows == 1 else cells.Baseline(rows), x)
 
 
@@ -65,7 +65,7 @@ def previous(x: Column, rows: int = 1) -> Column:
 
 
 def moving_sum(x: Column, rows: int) -> Column:
-    """Sum of the last ``rows`` rows; for a condition, the number of those rows on which it held."""
+    """Sum over the last ``rows`` rows; for a condition, the number of rows on which the condition was true."""
     return _remembered(windows.Window(rows, windows.added), x)
 
 
@@ -90,7 +90,7 @@ def moving_median(x: Column, rows: int) -> Column:
 
 
 def leaps(x: Column, rows: int, times: float, above: float) -> Column:
-    """Whether a value is above a size and above a multiple of the median of the ``rows`` rows before it."""
+    """Whether a value is larger than ``above``, and larger than ``times`` the median of the ``rows`` previous rows."""
     return (x > times * abs(moving_median(previous(x), rows))) & (x > above)
 
 
@@ -110,52 +110,57 @@ def slope(x: Column, rows: int) -> Column:
 
 
 def recent_mean(x: Column, rows: int = 5) -> Column:
-    """Mean of the last ``rows`` known values, kept on rows on which the field is not recorded."""
+    """Mean of the last ``rows`` known values. Rows without a value repeat the mean."""
     return _remembered(windows.OnKnown(windows.Window(rows, windows.mean)), x)
 
 
 def lately(x: Column, responses: Column) -> Column:
-    """`recent_mean`, or the value itself in a run of one row of many ``responses``."""
+    """`recent_mean`, or the value itself on rows with a number of ``responses``, because a row of many responses may be
+    the whole run."""
     return where(isnan(responses), recent_mean(x), x)
 
 
 def known_median(x: Column, rows: int) -> Column:
-    """Median of the last ``rows`` known values, kept on rows on which the field is not recorded."""
+    """Median of the last ``rows`` known values. Rows without a value repeat the median."""
     return _remembered(windows.OnKnown(windows.Window(rows, windows.median)), x)
 
 
 def noise(x: Column) -> Column:
-    """Standard deviation of one known value about its trend, from the differences of neighbours so far."""
+    """Standard deviation of a known value about its trend, estimated from the differences between neighbouring values
+    so far."""
     return gains.SPREAD * _remembered(gains.Noise(), x)
 
 
 def began(when: Column, off: Column, step: Column) -> Column:
-    """Step since which a quantity has been off its first level at the time when ``when`` begins to hold; otherwise NaN.
+    """Step at which a quantity left its first level, on rows on which ``when`` is true; NaN on other rows.
 
-    For example, a length that fell below a quarter (``when``) began to fall when it left its first level (``off``).
+    For example, if a length fell below a quarter of its first level (``when``), the fall began when the length left
+    that level (``off``).
     """
     return _remembered(cells.Began(), when, off, step)
 
 
 def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *columns: Column) -> Column:
-    """``function(state, *row) -> (state, value)`` over the rows: for rules that no other transform fits.
+    """Values of ``function(state, *row) -> (state, value)`` over the rows, for rules that no other transform can
+    express.
 
-    If the function changes its state in place, the state must have a ``copy`` method that shares no mutable parts; the
-    function receives such a copy.
+    If the function changes its state in place, the state must have a ``copy`` method that returns a copy without shared
+    mutable parts. The function receives the copy.
     """
     if not isinstance(start(), _VALUES) and not hasattr(start(), "copy"):
         raise ColumnError(f"fold: the state {start()!r} needs a copy(), because checks look ahead on a copy")
     return _remembered(cells.Fold(function, start), *columns)
 
 
-# -- state of the reward, derived only here -------------------------------------------------------------------------
+# -- state of the reward -------------------------------------------------------------------------
 
 
 def gained(x: Column, rows: int = 5) -> Column:
-    """Whether the recent mean is 2.5 standard errors above the first value, or above the first such mean.
+    """Whether the recent mean is 2.5 standard errors above the first value, or above the first mean of as many values.
 
-    The first row precedes any update, but may be an outlier of a small batch; the first mean is stable, but hides the
-    effect of the first updates. Either is sufficient, over ``rows`` rows or, for a slow gain, four times as many.
+    The first row precedes any update, but may be an outlier of a small batch. The first mean is stable, but hides the
+    effect of the first updates. A gain over the first value or over the first mean is sufficient. Means are over
+    ``rows`` rows or, to detect a slow gain, over four times as many.
     """
     return _remembered(gains.Gained(rows), x)
 
@@ -163,7 +168,8 @@ def gained(x: Column, rows: int = 5) -> Column:
 def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, share: float = 0.9) -> Column:
     """Whether the reward has reached ``share`` of the best single reward, or of 1 for rewards on a scale of 0 to 1.
 
-    The recent mean decides, or the last value until there is one. Rewards that are all 0 do not count as solved.
+    The recent mean is compared, or the last value until there is a recent mean. Rewards that are all 0 do not count as
+    solved.
     """
     now, most, least = recent_mean(reward, rows), best(reward_max), lowest(reward)
     now = where(isnan(now), latest(reward), now)
@@ -174,14 +180,15 @@ def solved(reward: Column, reward_max: Column, unit: Column, rows: int = 5, shar
 COLLAPSED = 0.9
 """Share of invalid responses at or above which a rollout counts as collapsed."""
 HEALTHY = 0.5
-"""Share of invalid responses up to which a rollout counts as healthy."""
+"""Share of invalid responses at or below which a rollout counts as healthy."""
 NEAR_FLOOR = 0.1
-"""Share of the run's own reward range, above its minimum, that counts as collapsed if validity is unknown."""
+"""Share of the run's reward range: at or below the minimum reward plus this share, a rollout of unknown validity counts
+as collapsed."""
 
 
 def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
-    """``(healthy, collapsed)`` by the share of invalid responses, or by the run's own reward range if that is
-    unknown."""
+    """Return ``(healthy, collapsed)``, judged by the share of invalid responses, or by the run's reward range if that
+    share is unknown."""
     known = invalid == invalid
     top, floor = best(reward), lowest(reward)
     span = top - floor
@@ -195,10 +202,12 @@ def collapse(invalid: Column, reward: Column) -> tuple[Column, Column]:
 
 
 def rms_on_ties(std: Column, mean: Column, rms_live: Column, dead: Column, n: Column) -> Column:
-    """Root mean square advantage over the groups with equal rewards, which should be 0; NaN if there are none.
+    """Root mean square advantage over the groups with equal rewards, which should be 0; NaN if there are no such
+    groups.
 
-    From the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may have ddof 1. With ``n``
-    advantages, it is treated as the smaller value, so the result is a lower bound.
+    The result follows from the identity mean(A^2) = (1 - dead) rms_live^2 + dead rms_tied^2. ``std`` may be computed
+    with ddof 1 for ``n`` advantages. The value of ``std`` is reduced to the value with ddof 0, so the result is a lower
+    bound.
     """
     square = std**2 * (n - 1) / n + mean**2
     excess = maximum(square - (1 - dead) * where(dead >= 1, 0.0, rms_live) ** 2, 0.0)

@@ -1,17 +1,17 @@
-"""Classifies a success series: gain, fall, solved or always at its minimum, and since when.
+"""Classifies a success series as a gain, a fall, solved or always at its minimum, and dates the change.
 
-**Tests.** The tests use means of windows of a quarter, an eighth and a sixteenth of the run, with at least three bins.
-A gain compares the last quarter with the first window; a fall compares the last window, or the last third of the run,
-with the best one. The critical values are those of Student's t, because few bins estimate the noise less well. The
-critical value for a fall also accounts for a test after every row; `benchmarks/trajectory.md` has the error rates. A
-gain and a fall must also appear as a slope or as levels that autocorrelated noise does not explain
-(`series.changepoint`).
+**Tests.** The tests use means of windows that span a quarter, an eighth and a sixteenth of the run, and at least three
+bins. The test for a gain compares the last quarter with the first window. The test for a fall compares the last window,
+or the last third of the run, with the best window. The critical values are quantiles of Student's t, because few bins
+give an uncertain estimate of the noise. The critical value for a fall also accounts for a test after every row.
+`benchmarks/trajectory.md` has the error rates. A gain and a fall must also appear as a slope or as levels that
+autocorrelated noise does not explain (`series.changepoint`).
 
-With few held-out scores, an exact rank test is also used: six successive increases count as a gain, and a series has
-fallen if the scores after the highest decrease (`series.rank_test`). Such scores are measured far apart, so their noise
-is independent.
+With few held-out scores, an exact rank test (`series.rank_test`) is also used. Six successive increases count as a
+gain, and a series has fallen if the scores after the highest score decrease. Held-out scores are measured far apart, so
+their noise is independent.
 
-**Dates.** A change begins where two means fit the bins best by least squares.
+**Dates.** A change begins at the split of the bins into two parts whose means fit best by least squares.
 """
 
 from __future__ import annotations
@@ -25,74 +25,78 @@ import msgspec
 import numpy as np
 
 from .changepoint import ONCE, climbed, rise, sunk
-from .noise_model import Noise, critical, noise_of, split, squares
+from .noise_model import Noise, critical, median, noise_of, split, squares
 from .rank_test import climb, sinks
 
 if TYPE_CHECKING:
     from .trajectory import Trajectory
 
 LEAST = 8
-"""Number of rows at or above which a gain can be distinguished from noise: the fit leaves two degrees of freedom."""
+"""Minimum number of rows at which a gain can be distinguished from noise. The fit then leaves two degrees of
+freedom."""
 RISE, FALL = 2.9, 4.6
 """Critical values of a gain and of a fall, in standard errors, if the standard error were known exactly; see
 `critical`."""
 MATTERS, LOST = 0.15, 0.3
-"""Shares of the best level at or above which a fall is reported, and is a failure."""
+"""Share of the best level above which a fall is reported, and share above which a fall is a failure."""
 PART, HALF = 0.25, 0.5
-"""The same limits as shares of the run's own range: a series that always varies that much has not fallen."""
+"""Limits like `MATTERS` and `LOST`, as shares of the run's own range, because a drop within the usual variation is not
+a fall."""
 LEAST_FALL = 0.05
-"""Share of its size that a negative reward must lose, because a reward fixed at -0.1 changes by rounding."""
+"""Share of its absolute value that a reward must lose to have fallen, because a reward fixed at -0.1 changes by
+rounding."""
 LEAST_GAIN = 0.01
-"""Share of its size that a series must gain to count as learning: only one public reward that rises beyond its noise
-gains less."""
+"""Share of its absolute value that a series must gain to count as learning. Only one public reward that rises beyond
+its noise gains less."""
 WINDOW = 3
 """Number of bins of the smallest window, because a single value is not a level."""
 PARTS, WIDEST = (16, 8, 4), 3
-"""The windows as parts of the run; and the widest, which is used only for a fall, because it may be slow."""
+"""Divisors of the run length that give the windows, and the divisor of the widest window. The widest window is used
+only for a fall, because a fall may be slow."""
 SINGLES, APART = 24, 0.87
-"""Number of held-out scores up to which their noise is independent, so that they need not show levels and smaller
-margins are sufficient; and number of rows up to which the last two values can show a collapse."""
+"""Number of values below which the noise of held-out scores counts as independent, and below which the last two values
+can show a collapse. `APART` reduces the critical drop for few held-out scores, which need not show levels."""
 SURE = 2.0
-"""Multiple of the noise range at or above which a drop needs no levels, because almost no flat run drops that far."""
+"""Multiple of the noise range above which a drop need not show levels, because almost no flat run drops that far."""
 OWN, HINT = 5, 0.5
-"""Bins at or above which the noise of a window is known; and the share of the critical drop at or above which it is
-computed, because most drops are smaller."""
+"""Minimum number of bins for a separate estimate of a window's noise, and share of the critical drop above which the
+estimate is computed. The estimate is skipped for smaller drops, which are most drops."""
 SOLVED = 0.9
 """Share of the maximum at or above which a task is solved."""
 SETTLED = 2.0
-"""Critical value of a gain within a plateau; it is lower than `RISE`, so that a series that may still rise is not a
-plateau."""
+"""Critical value of a gain within a plateau. The value is lower than `RISE`, so that a series that may still be rising
+is not a plateau."""
 UNIT = 0.1
-"""Minimum mean reward at which rewards between 0 and 1 have a maximum of 1; lower rewards may have another, unknown
-scale."""
+"""Mean reward above which rewards between 0 and 1 are assumed to have a maximum of 1. Lower rewards may have another,
+unknown scale."""
 FEW, SHORT = 12, 16
-"""Number of held-out scores up to which their noise is poorly known, so that their ranks are also tested, for a gain
-and for a fall. Of 6,000 flat runs with autocorrelation 0.3, 0.97% show a gain with 12 scores, and 1.6% would with
-16."""
+"""Maximum number of held-out scores whose ranks are also tested, for a gain and for a fall. The noise of so few scores
+is poorly known. Of 6,000 flat runs with an autocorrelation of 0.3, 0.97% show a gain with 12 scores, and 1.6% show a
+gain with 16 scores."""
 UNPAID = 0.85
-"""Share of rows at the minimum at or above which a series counts as always at its minimum; seven in eight rows have no
-signal."""
+"""Share of rows at the minimum at or above which a series counts as always at its minimum. A series with seven in eight
+rows at the minimum has no signal."""
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a series after some rows. Levels are means of windows; ``since`` is a step.
+    """The state of a series after some rows. Levels are means of windows.
 
     Attributes:
-        rows: rows with a value.
-        first, now, best: level of the first window, of the last, and the highest; the first one ends where a series
-            that rose or fell begins to rise.
-        first_value, last_value: the first and the last value, as the means of a bin if there are many.
+        rows: number of rows with a value.
+        first, now, best: level of the first window, level of the last window, and highest level. If the series rose or
+            fell, the first window ends where the rise begins.
+        first_value, last_value: the first and the last value; with many values, the mean of the first and the last bin.
         shown: the smallest detectable gain; NaN while unknown.
-        lean: the rise of the series as a share of the smallest detectable gain; above 1 for a gain, if a rise explains
-            the series better than autocorrelated noise.
-        gained: the last level is above the first, beyond noise.
-        risen: gained; or the first level was not solved and the last one is, if levels or ranks rise by half of what a
-            gain needs. A series that is always at its maximum shows no learning.
-        fallen: 0, 1 (a reported fall) or 2 (a failure: most of the gain is lost).
-        unit: the values are known to be between 0 and 1.
-        solved: the last level is near the maximum of a known scale.
-        unpaid: almost every row is at the minimum.
-        since: step at which the fall began, otherwise the rise; NaN if there is neither.
+        lean: the rise of the series as a share of the smallest detectable gain. The share is above 1 only if a rise
+            explains the series better than autocorrelated noise does.
+        gained: whether the last level is above the first level by more than noise.
+        risen: whether the series gained, or was not solved at first and now is. For a newly solved series, levels or
+            ranks must rise by half of what a gain needs. A series that is always at its maximum shows no learning.
+        fallen: 0 (no fall), 1 (a reported fall) or 2 (a failure, because most of the gain is lost).
+        unit: whether the scale is assumed to be from 0 to 1, because all values are in this range.
+        solved: whether the last level is near the maximum of a known scale.
+        unpaid: whether almost every row is at the minimum.
+        since: step at which the fall began, or the rise if there is no fall; NaN if there is neither.
     """
 
     rows: int = 0
@@ -129,7 +133,8 @@ NOTHING = Outcome()
 
 
 class Drop(NamedTuple):
-    """A drop from the best window, of ``wide`` bins starting at ``peak``, to the last one, of ``rows`` bins."""
+    """A drop from the best window to the last window. The best window has ``wide`` bins and starts at ``peak``; the
+    last window has ``rows`` bins."""
 
     best: float
     end: float
@@ -139,8 +144,8 @@ class Drop(NamedTuple):
 
 
 class Standing:
-    """An `Outcome` that computes each part on first use. A run is judged at many rows, and its noise, the most
-    expensive part, is needed only if something has risen or dropped."""
+    """An `Outcome` that computes each part on first use. A run is judged at many rows. The noise is the most expensive
+    part, and is needed only if the series has risen or dropped."""
 
     def __init__(self, series: Trajectory) -> None:
         self.rows, low, high, lowest, top = series.full
@@ -194,9 +199,9 @@ class Standing:
             return 0.0
         first, shown = self._start, self.shown
         if now - self._chance <= shown / 2:
-            return 0.0  # the series has reached the level of guessing
+            return 0.0  # a rise to the level of guessing is not a gain
         far = (now - first) / shown
-        if self._apart:  # whichever of the two is not NaN
+        if self._apart:  # ``far`` is ignored if it is NaN
             return max(climb(self._means) / RISE, far) if self._bins <= FEW else far
         return min(far, math.sqrt(_climbed(self._means.tobytes()))) if far > 1 else far
 
@@ -240,10 +245,10 @@ class Standing:
 
     @cached_property
     def settled(self) -> float:
-        """Return the latest step since which a series that gained has not risen; NaN if it may still rise.
+        """Return the step at which the plateau of a series that gained begins; NaN if the series may still be rising.
 
-        The plateau begins after the last window that is clearly below the last quarter, and its second half is not
-        above its first.
+        The plateau begins after the last window that is clearly below the last quarter. The second half of a plateau is
+        not above its first half.
         """
         if not (self._lengths and self.gained) or self.solved:
             return math.nan
@@ -261,7 +266,7 @@ class Standing:
     # -- intermediate results ----------------------------------------------------------------------------------------
 
     def _level(self, begin: int, k: int) -> float:
-        """Return the mean of ``k`` bins starting at this one."""
+        """Return the mean of ``k`` bins, starting at bin ``begin``."""
         sums, width = self._sums, self._width
         return (sums[begin + k] / width - sums[begin] / width) / k
 
@@ -281,8 +286,8 @@ class Standing:
 
     @cached_property
     def _noise(self) -> Noise:
-        """Return the noise as of the last time that the run grew by a sixteenth (or a bin), because computing it is
-        expensive."""
+        """Return the noise when the run last grew by a sixteenth (or by a bin), because the noise is expensive to
+        compute."""
         measured = self._bins - self._bins % (1 << max(self._bins.bit_length() - 5, 0))
         return _measured(self._means[:measured].tobytes())
 
@@ -293,12 +298,12 @@ class Standing:
 
     @cached_property
     def _start(self) -> float:
-        """Return the first level, which the gain is measured from.
+        """Return the first level, from which the gain is measured.
 
-        It is the level of the smallest window that shows a gain, or of the largest window if none shows a gain. The
-        largest window is also used if only one or two low first values show a gain. The quarters then differ by less
-        than half of the detectable gain. In either case, the first level ends at a rise within the first quarter that
-        noise does not explain.
+        The first level is the level of the smallest window that shows a gain, or of the largest window if no window
+        shows a gain. If the quarters differ by less than half of the detectable gain, only one or two low first values
+        may show a gain. In that case, the first window ends at a rise within the first quarter that noise does not
+        explain, if there is such a rise.
         """
         begun, now = self._quarters
         if not (self._lengths and now > begun):
@@ -309,8 +314,8 @@ class Standing:
 
     @cached_property
     def _low_start(self) -> int:
-        """Return the number of bins before a rise within the first quarter, up to the best window of that length; 0 if
-        noise explains it."""
+        """Return the number of bins before a rise within the first quarter; 0 if noise explains the rise. Only the bins
+        up to the end of the best quarter count."""
         k = self._lengths[-1]
         sums = np.frombuffer(self._sums)
         best = int((sums[k:] - sums[:-k]).argmax()) + k
@@ -319,8 +324,8 @@ class Standing:
 
     @cached_property
     def _drops(self) -> list[Drop]:
-        """Return the drops from the best window, at least as wide as the last one, to the last one, per window
-        length."""
+        """Return the drop from the best window to the last window for each pair of window lengths. The best window is
+        at least as wide as the last window."""
         sums, n, drops = np.frombuffer(self._sums), self._bins, []
         lengths = (*self._lengths, max(n // WIDEST, WINDOW)) if self._lengths else ()
         levels = {wide: sums[wide:] - sums[:-wide] for wide in lengths}
@@ -335,9 +340,10 @@ class Standing:
         return sorted(((drop.best - drop.end) / self._reach(drop), drop) for drop in self._drops)[::-1]
 
     def _reach(self, drop: Drop) -> float:
-        """Return the noise range between the windows of a drop, from the whole run or from the two windows, because a
-        reward at its minimum has almost no noise. If the last two values are below all values before the last window,
-        use the noise of the earlier values, because a recent collapse dominates the noise of a short run.
+        """Return the noise range between the two windows of a drop. The smallest of up to three estimates is used. The
+        noise of the whole run is always estimated. The noise of the two windows is also estimated, because a reward at
+        its minimum has almost no noise. After a recent collapse, the noise of the earlier values is also estimated,
+        because the collapse dominates the noise of a short run.
         """
         (best, end, peak, wide, k), noise = drop, self._noise
         further = APART if self._few else 1.0
@@ -355,8 +361,8 @@ class Standing:
 
     @cached_property
     def _collapsed(self) -> bool:
-        """Return whether the last two values of a short run are below all values before the last window, by more than
-        the range of those values."""
+        """Return whether the last two values of a short run are far below all values before the last window. The
+        distance must exceed the range of the earlier values."""
         before = self._means[:-WINDOW]
         if not LEAST <= len(before) < SINGLES:
             return False
@@ -364,8 +370,9 @@ class Standing:
 
     @cached_property
     def _last_drop(self) -> Drop | None:
-        """Return the last of a few values that are measured far apart, if it is further below the trend line of all
-        earlier values than they scatter about it; a window has no level for a single value."""
+        """Return a drop in the last of a few values that are measured far apart, because the mean of a window hides a
+        single value. The last value must be further below the trend line of the earlier values than their noise
+        explains."""
         before, n = self._means[:-1], self._bins - 1
         if not (self._few and self._lengths):
             return None
@@ -380,8 +387,8 @@ class Standing:
 
     @cached_property
     def _drop(self) -> Drop:
-        """Return the drop to report, between windows of one size if these show it, because wide windows blur the
-        levels."""
+        """Return the drop to report. If windows of equal size show a drop, such a drop is preferred, because wide
+        windows blur the levels."""
         if self._last_drop is not None:
             return self._last_drop
         sharp = (drop for ratio, drop in self._furthest if ratio > 1 and drop.rows == drop.wide <= self._lengths[-1])
@@ -389,20 +396,21 @@ class Standing:
 
     def _shows(self) -> bool:
         """Return whether neither noise nor its autocorrelation explains the drop. The lower median of the best window
-        must also drop by half of the detectable amount: a few values among zeros are not a level. A recent collapse has
-        no level yet, and values that are measured far apart have no autocorrelation.
+        must also drop by half of the detectable amount, and so must the median of the last window from the best level.
+        A few values among zeros are not a level, and neither is a single low value near the end. A recent collapse need
+        not show a level, and values that are measured far apart have no autocorrelation.
         """
-        ratio, (best, end, peak, wide, _) = self._furthest[0]
+        ratio, (best, end, peak, wide, k) = self._furthest[0]
         if ratio <= 1:
             return False
         usual = float(np.sort(self._means[peak : peak + wide])[(wide - 1) // 2])
-        if not 2 * ratio * (usual - end) > best - end:
+        if not 2 * ratio * min(usual - end, best - median(self._means[-k:])) > best - end:
             return False
         return ratio > SURE or self._few or self._collapsed or _sunk(self._means.tobytes())
 
     @cached_property
     def _few(self) -> bool:
-        """Return whether these are a few values measured far apart, whose noise is independent."""
+        """Return whether the series has only a few values, measured far apart, whose noise is independent."""
         return self._apart and self._bins < SINGLES
 
     @cached_property
@@ -412,7 +420,7 @@ class Standing:
         return min(float((sums[k:] - sums[:-k]).min()) / k for k in self._lengths)
 
     def _grade(self, drop: Drop) -> int:
-        """Grade a drop beyond the noise by its importance: 0, 1 or 2."""
+        """Grade a drop that is larger than the noise by its importance: 0, 1 or 2."""
         best, end = drop.best, drop.end
         if best - end <= LEAST_FALL * max(abs(best), abs(end)):
             return 0
@@ -425,28 +433,30 @@ class Standing:
 
 @lru_cache(maxsize=64)
 def _measured(bins: bytes) -> Noise:
-    """Return the noise of bins, cached for the following rows, and for identical reward and success rate."""
+    """Return the noise of bins. The result is cached for the following rows, and for a success rate that is identical
+    to the reward."""
     return noise_of(np.frombuffer(bins))
 
 
 @lru_cache(maxsize=64)
 def _climbed(bins: bytes) -> float:
-    """Return the evidence for a rise as a multiple of its cost; cached in the same way."""
+    """Return the evidence for a rise as a multiple of its cost, cached like `_measured`."""
     return climbed(np.frombuffer(bins), WINDOW)
 
 
 @lru_cache(maxsize=64)
 def _sunk(bins: bytes) -> bool:
-    """Return whether the last level is below another; cached in the same way."""
+    """Return whether the series falls overall, or the last level is below another level; cached like `_measured`."""
     return sunk(np.frombuffer(bins), WINDOW)
 
 
 @cache
 def _lengths(bins: int) -> tuple[int, ...]:
-    """Return the window lengths for this number of bins, the longest last; none if there are too few bins."""
+    """Return the window lengths for this number of bins, the longest last. The tuple is empty if there are too few
+    bins."""
     return tuple(sorted({max(bins // part, WINDOW) for part in PARTS})) if bins >= LEAST else ()
 
 
 def at_floor(rows: int, low: float, lowest: int) -> bool:
-    """Return whether almost every value equals the smallest one, which must be 0 or less."""
+    """Return whether almost every value equals the smallest value, and the smallest value is 0 or less."""
     return lowest >= UNPAID * rows and low <= 0

@@ -1,4 +1,4 @@
-"""Cells over the last rows: sums, means, ranks, slopes and trends of a window."""
+"""Cells over the last rows: sums, means, ranks and slopes of a window."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .cells import State
 
 
 def added(values: Sequence[Any]) -> Any:
-    """Sum numbers or columns in order, so that the last digit is the same for rows and blocks."""
+    """Sum numbers or columns in order, so that rows and blocks agree to the last digit."""
     return _unrolled("{}", len(values))(values)
 
 
@@ -27,8 +27,8 @@ def mean(values: Sequence[Any]) -> Any:
 
 @cache
 def _unrolled(result: str, number: int, *factors: float) -> Callable[[Sequence[Any]], Any]:
-    """Return a function that adds weighted values without a loop, which would take as long as the sum. The result is
-    computed from the total, and is NaN if there are fewer values."""
+    """Return a function that adds weighted values without a loop, because the loop would double the time. The function
+    computes ``result`` from the total, or returns NaN if there are fewer than ``number`` values."""
     names: dict[str, Any] = {"nan": math.nan}
     values = [f"x{k}" for k in range(number)]
     terms = [f"{factor!r} * {x}" for factor, x in zip(factors, values, strict=True)] if factors else values
@@ -66,7 +66,7 @@ def tau(values: Sequence[Any]) -> Any:
     """Return Kendall's tau-a against time: -1 means a fall throughout, 1 a rise throughout."""
     pairs = combinations(values, 2)
     signs = (np.where(late == early, 0.0, np.sign(late - early)) for early, late in pairs)
-    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one by one, because there are many pairs
+    return reduce(operator.add, signs, 0.0) / math.comb(len(values), 2)  # one at a time: there are many pairs
 
 
 def _median_of(known: Sequence[float]) -> Any:
@@ -94,11 +94,11 @@ _OF_NUMBERS: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
     deviation: _deviation_of,
     tau: _tau_of,
 }
-"""The same reductions, for the known numbers of one window."""
+"""The reductions for the known numbers of one window."""
 
 
 class Slope(Struct, frozen=True, dict=True):
-    """Reduction of a window: least-squares change per row of its ``rows`` values."""
+    """Reduction of a window of ``rows`` values to their least-squares change per row."""
 
     rows: int
 
@@ -112,11 +112,11 @@ class Slope(Struct, frozen=True, dict=True):
 
 
 class Window(Struct, frozen=True, dict=True):
-    """A reduction of the last ``rows`` values, NaN until there are that many. State: those values.
+    """A reduction of the last ``rows`` values; NaN until there are ``rows`` values. State: the last values.
 
     Attributes:
         rows: length of the window.
-        reduce: reduction of the window's values, oldest first, each a number or a shifted column.
+        reduce: reduction of the window's values, oldest first. Each value is a number or a shifted column.
     """
 
     rows: int
@@ -125,14 +125,14 @@ class Window(Struct, frozen=True, dict=True):
 
     @property
     def code(self) -> str:
-        return f"{{state}} = ({{state}} + ({{0}},))[-{self.rows}:]"  # this is twice as fast as unpacking
+        return f"{{state}} = ({{state}} + ({{0}},))[-{self.rows}:]"  # twice as fast as unpacking
 
     def begin(self) -> State:
         return ()
 
     @cached_property
     def read(self) -> Callable[[Sequence[Any]], Any]:
-        """Reduce the numbers of one window; NaN while it is not full."""
+        """Reduce the numbers of one window; NaN while the window is not full."""
         if self.reduce in _OF_NUMBERS:
             return self._of_known
         if self.reduce is mean:
@@ -154,7 +154,8 @@ class Window(Struct, frozen=True, dict=True):
 
 
 class OnKnown(Struct, frozen=True):
-    """Applies a window to the known values only; on unknown values it keeps its last value. State: the window's."""
+    """Applies a window to the known values only. On a row without a value, the result stays the same. State: the state
+    of the window."""
 
     inner: Window
     value: ClassVar[str] = Window.value

@@ -67,7 +67,7 @@ def test_help_of_a_command_lists_its_parts(command: str) -> None:
 
 def test_help_has_no_line_breaks_of_the_source_and_lists_formats_and_severities() -> None:
     text = CliRunner().invoke(cli.app, ["analyze", "--help"], terminal_width=200, env={"COLUMNS": "200"}).output
-    assert "3 an input could not be judged, 4 internal error of grpo-doctor." in text
+    assert "3 input not judged, 4 internal error." in text
     words = " ".join(text.replace("│", " ").split())
     assert "info, warning, error or critical" in words
     assert "gitlab, html, json" in words
@@ -115,6 +115,24 @@ def test_options_of_analyze_are_in_panels() -> None:
 def test_the_shell_completes_codes_and_formats() -> None:
     assert "GEN001" in common.codes("gen0")
     assert common.formats("ht") == ["html"]
+
+
+def test_the_shell_completes_numbers_and_names_of_runs(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write_run(tmp_path / name / "records.jsonl", collapsed=name == "b")
+    assert completed("analyze", str(tmp_path), "--run", "") == ["1", "2", "a/records.jsonl", "b/records.jsonl"]
+    assert completed("analyze", str(tmp_path), "--run", "b") == ["b/records.jsonl"]
+    rows = [f'{{"step": {step}, "reward": {run + step / 100}}}\n' for run in (0, 1) for step in range(20)]
+    (tmp_path / "two.jsonl").write_text("".join(rows), encoding="utf-8")
+    assert completed("convert", str(tmp_path / "two.jsonl"), "--run", "") == ["1", "2"], "its names need quotes"
+    assert completed("analyze", "-", str(tmp_path / "none"), "--run", "") == [""]
+
+
+def completed(*words: str) -> list[str]:
+    """Return what bash offers for the last word."""
+    asked = {"_GRPO_DOCTOR_COMPLETE": "complete_bash", "COMP_CWORD": str(len(words))}
+    line = {"COMP_WORDS": " ".join(["grpo-doctor", *words])}
+    return CliRunner().invoke(cli.app, env=asked | line, prog_name="grpo-doctor").stdout.split("\n")[:-1]
 
 
 def test_the_skill_goes_where_the_agent_of_this_folder_reads(tmp_path: Path) -> None:

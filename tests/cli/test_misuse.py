@@ -35,8 +35,8 @@ TABLE = """
 3 analyze config.py | `grpo-doctor preflight config.py` reads configurations
 3 analyze folder | folder: no training log found; pass the log file itself
 2 analyze ok.jsonl -f pdf | unknown report format 'pdf'; there are
-2 analyze ok.jsonl --run 9 | --run 9: the file has 1 run
-2 analyze ok.jsonl --run 0 | --run 0: the file has 1 run
+2 analyze ok.jsonl --run 9 | --run 9: the input has 1 run: ok.jsonl
+2 analyze ok.jsonl --run 0 | --run 0: the input has 1 run: ok.jsonl
 2 analyze ok.jsonl --map a | --map a: write --map NAME=VALUE
 2 analyze ok.jsonl --map a=b | 'b' is not a record field
 2 analyze ok.jsonl --map a=reward_men | did you mean 'reward_mean'

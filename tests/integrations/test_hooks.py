@@ -44,15 +44,19 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_metrics_live_and_from_a_file_are_judged_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = LoggedRun({"actor": {"beta": 0.04}}, framework="own", out="runs/a")
-    log = tmp_path / "metrics.jsonl"
+    log, series = tmp_path / "metrics.jsonl", list[dict[str, float]]()
     with open(log, "w", encoding="utf-8") as file:
         for n in range(1, STEPS + 1):
-            run.log(n, in_trls_words(n))
+            series.append(run.log(n, in_trls_words(n)))
             file.write(json.dumps({"step": n, **in_trls_words(n)}) + "\n")
     run.finish()
     (written,) = read(log)
     assert judged(run.diagnosis()) == judged(diagnose(written))
     assert run.diagnosis().verdict == "failing"
+    verdicts = [row["grpo_doctor/verdict"] for row in series]
+    assert (verdicts[0], verdicts[-1]) == (0, run.diagnosis().worst)
+    first = next(n for n, row in enumerate(series) if f"grpo_doctor/{CODE}" in row)
+    assert verdicts[first - 1] < verdicts[first] == series[first][f"grpo_doctor/{CODE}"]
     assert run.settings["kl_coef"] == 0.04
     said = capsys.readouterr().err
     assert said_in_time(said)
@@ -203,6 +207,8 @@ def test_verl_finds_it_while_it_goes_and_gets_it_back(
     assert Path("runs/project-name/report.md").exists()
     own = [json.loads(line) for line in Path("verl.jsonl").read_text(encoding="utf-8").splitlines()]
     assert any(f"grpo_doctor/{CODE}" in row["data"] for row in own)
+    verdicts = {row["step"]: row["data"]["grpo_doctor/verdict"] for row in own if "grpo_doctor/verdict" in row["data"]}
+    assert (list(verdicts), verdicts[1], verdicts[STEPS]) == ([*range(1, STEPS + 1)], 0, run.diagnosis().worst)
     (written,) = read(Path("verl.jsonl"))
     assert CODE in {f.code for f in diagnose(written).findings} & {f.code for f in run.diagnosis().findings}
     assert run.diagnosis().verdict == "failing"
@@ -214,7 +220,7 @@ def test_verl_is_stopped_after_the_step_that_was_logged(monkeypatch: pytest.Monk
     loggers.log(in_verls_words(1), step=1)
     with pytest.raises(TrainingStopped, match="GRD001"):
         loggers.log(in_verls_words(2) | {"actor/grad_norm": float("nan")}, step=2)
-    assert len(Path("verl.jsonl").read_text(encoding="utf-8").splitlines()) == 3, "two steps, and the finding"
+    assert len(Path("verl.jsonl").read_text(encoding="utf-8").splitlines()) == 4, "two steps, each with its series"
     assert "GRD001" in Path("mine/report.md").read_text(encoding="utf-8")
 
 
@@ -277,6 +283,17 @@ def test_openrlhf(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
     assert [r.step for r in records] == list(range(1, STEPS + 1))
     assert json.loads(Path("mine/config.json").read_text(encoding="utf-8"))["group_size"] == 8
     assert '"a text"' in Path("mine/samples.jsonl").read_text(encoding="utf-8")
+
+
+def test_skyrls_tracker_logs_the_verdict_with_each_step() -> None:
+    rows: list[dict[str, float]] = []
+    tracker = SimpleNamespace(log=lambda data, step: rows.append(data), finish=lambda: None)
+    tracker = watched(tracker, {}, out="mine", on="critical=stop")
+    tracker.log({"reward/avg_raw_reward": 0.1}, step=1)
+    with pytest.raises(TrainingStopped):
+        tracker.log({"policy/raw_grad_norm": float("nan"), "reward/avg_raw_reward": 0.1}, step=2)
+    assert rows[0] == {"reward/avg_raw_reward": 0.1, "grpo_doctor/verdict": 0}
+    assert (rows[1]["grpo_doctor/verdict"], rows[1]["grpo_doctor/GRD001"]) == (3, 3)
 
 
 def test_skyrl(capsys: pytest.CaptureFixture[str]) -> None:

@@ -212,6 +212,9 @@ def test_a_constant_reward_gives_no_signal(tmp_path: Path) -> None:
     written = records(tmp_path / "run")
     assert {r.live_groups for r in written} == {0}
     assert "ADV003" in {f.code for f in attached.diagnosis().findings}
+    verdicts = [row["grpo_doctor/verdict"] for row in trainer.state.log_history if "grpo_doctor/verdict" in row]
+    assert len(verdicts) == 12, "one in each logged row"
+    assert verdicts[0] < verdicts[-1] == attached.diagnosis().worst
 
 
 def test_run_trains_with_trl(tmp_path: Path) -> None:

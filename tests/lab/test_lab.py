@@ -227,9 +227,9 @@ def test_the_page_names_the_faults_that_the_right_remedy_did_not_fix() -> None:
     cells = [cell("a", FIXED, "recovers"), cell("b", FIXED, "helps"), cell("c", FIXED, "does nothing")]
     cells += [cell("b", ROLLED_BACK, "recovers"), cell("c", ROLLED_BACK, "helps")]
     told = evidence._brought_back(dict(cells))
-    assert "1 of 3 harmful faults recover. Exceptions: `b`. " in told
+    assert "restores 1 of 3 runs with a harmful fault. Exceptions: `b`. " in told
     assert told.endswith("Neither a fix nor a rollback restores `c` within the run.")
-    assert evidence._brought_back(dict(cells[:1])) == "Fixed in place, 1 of 1 harmful faults recover."
+    assert evidence._brought_back(dict(cells[:1])) == "A fix in place restores 1 of 1 runs with a harmful fault."
 
 
 def test_steps_that_a_run_did_not_reach_count_as_0() -> None:

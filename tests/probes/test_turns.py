@@ -137,7 +137,7 @@ def test_a_right_conversation_is_not_flagged(kind: type[Masked], seams: tuple[st
             EndsLost,
             ("env_mask",),
             CALLS,
-            "includes 0 tokens that the policy did not generate and excludes 8 that it generated; 8",
+            "includes 0 tokens that the policy did not generate. The mask excludes 8 generated tokens, including 8 end",
         ),
         (ToolsTrained, ("rollout", "loss"), CALLS, "the loss trains 16 tokens that the policy did not generate"),
     ],
@@ -166,7 +166,7 @@ class Cut(Turns):
 def test_a_mask_of_one_turn_is_judged_where_the_loss_does_not_take_whole_conversations() -> None:
     diagnosis = run_probes(Cut().adapter("rollout", "loss"), catalogue=load().select(["PAD002"]))
     assert diagnosis.coverage.passed_codes == ["PAD002"]
-    assert "PAD002 does not cover conversations of several turns: " in str(diagnosis.notes)
+    assert "PAD002 does not cover conversations with several turns: " in str(diagnosis.notes)
 
 
 def test_one_turn_and_an_environment_that_never_answers_are_not_judged() -> None:

@@ -544,3 +544,19 @@ def test_a_block_below_a_heading_with_a_logger_has_the_step_of_the_heading(tmp_p
     )
     run = run_of(tmp_path, "x.log", "".join(block.format(i=i) for i in range(1, 6)))
     assert (run.steps.tolist(), known(run)["reward_mean"]) == ([1, 2, 3, 4, 5], [0.1, 0.2, 0.3, 0.4, 0.5])
+
+
+def test_rows_of_the_training_need_no_field_of_an_update(tmp_path: Path) -> None:
+    row = "KEY METRICS: {{'train/rewards': 0.{i}, 'train/reward_metrics/format_reward': 0.{i}{held_out}}}\n"
+    text = "".join(
+        row.format(i=i, held_out="" if i % 3 else ", 'eval/rewards': 0.5") + "Generated 64 responses\n"
+        for i in range(1, 10)
+    )
+    assert known(run_of(tmp_path, "a.log", text))["reward_mean"] == [i / 10 for i in range(1, 10)]
+
+
+def test_a_summary_after_the_last_row_declares_no_setting(tmp_path: Path) -> None:
+    """W&B prints the final value of the schedule."""
+    rows = lines("step {i} | reward 0.{i}\n")
+    assert run_of(tmp_path, "a.log", "learning_rate = 1e-6\n" + rows).settings["learning_rate"] == 1e-6
+    assert "learning_rate" not in run_of(tmp_path, "b.log", rows + "wandb: train/lr 0.0\n").settings

@@ -255,3 +255,13 @@ def test_an_earlier_state_of_a_table_is_not_a_second_run(tmp_path: Path) -> None
     run = run_of(tmp_path, "a.ipynb", json.dumps(made))
     assert len(run) == 20
     assert "another output of the file is another log of this run and was not counted again" in run.notes
+
+
+def test_the_other_columns_next_to_a_validation_loss_are_metrics_of_the_evaluation(tmp_path: Path) -> None:
+    rows = "".join(f"<tr><td>{n}</td><td>0.6</td><td>0.5</td><td>0.{n}</td><td>0.2</td></tr>" for n in range(1, 5))
+    titles = "".join(f"<th>{title}</th>" for title in ("Step", "Training Loss", "Validation Loss"))
+    for named, field in (("Rewards/accuracies", "eval_score"), ("rewards / accuracies", "success_rate")):
+        drawn = f"<table><tr>{titles}<th>{named}</th><th>Rewards/margins</th></tr>{rows}</table>"
+        run = run_of(tmp_path, "a.ipynb", notebook("DPOTrainer(model)", drawn))
+        assert known(run)[field] == [0.1, 0.2, 0.3, 0.4]
+        assert run.columns.keys() == {"loss", "eval_loss", field, "reward_margin"}

@@ -229,14 +229,23 @@ def test_a_table_may_part_the_words_of_its_columns_otherwise(tmp_path: Path, mar
     assert set(run.columns) == {"reward_mean", "grad_norm"}
 
 
-def test_one_of_several_runs_is_picked_by_its_number(tmp_path: Path) -> None:
+@pytest.mark.parametrize("word", ["2", "x.jsonl (run 2 of 2, lines 21-40)"])
+def test_one_of_several_runs_is_picked_by_its_number_or_name(tmp_path: Path, word: str) -> None:
     rows = [{"step": i, "reward": 0.1 * run + 0.01 * i, "loss": 0.5} for run in range(2) for i in range(1, 21)]
     path = tmp_path / "x.jsonl"
     path.write_text("\n".join(map(json.dumps, rows)))
-    picked = CliRunner().invoke(app, ["analyze", str(path), "--run", "2", "-f", "json"])
+    shown = CliRunner().invoke(app, ["analyze", str(path)]).stdout
+    assert "x.jsonl (run 2 of 2, lines 21-40)\n" in shown, "the name in the list of several runs"
+    picked = CliRunner().invoke(app, ["analyze", str(path), "--run", word, "-f", "json"])
     assert [run["source"] for run in json.loads(picked.stdout)["runs"]] == [f"{path} (run 2 of 2, lines 21-40)"]
-    ended = CliRunner().invoke(app, ["analyze", str(path), "--run", "3"])
-    assert (ended.exit_code, "the file has 2 runs" in ended.output) == (2, True)
+    converted = CliRunner().invoke(app, ["convert", str(path), "-", "--run", word])
+    assert json.loads(converted.stdout.splitlines()[0])["reward_mean"] == pytest.approx(0.11)
+    names = "x.jsonl (run 1 of 2, lines 1-20); x.jsonl (run 2 of 2, lines 21-40)"
+    wrong = {("analyze", "--run", "3"): "3", ("convert", "--run", "x.txt"): "x.txt", ("convert",): "NUMBER or NAME"}
+    for (command, *options), said in wrong.items():
+        ended = CliRunner().invoke(app, [command, str(path), *options])
+        assert ended.exit_code == 2
+        assert ended.stderr == f"grpo-doctor: --run {said}: the input has 2 runs: {names}\n"
 
 
 def test_lines_of_one_response_are_not_steps(tmp_path: Path) -> None:

@@ -287,6 +287,11 @@ def test_extreme_and_constant_values_are_drawn(value: str) -> None:
     assert "inf" not in chart.view + "".join(tick.label for tick in chart.up)
 
 
+def test_a_series_of_zeros_is_drawn_on_an_axis_from_0_to_1() -> None:
+    chart = drawn(example.diagnosis([], run=make_run(reward_mean="0x40")))[-1]
+    assert [tick.label for tick in chart.up] == ["0", "0.5", "1"]
+
+
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [(0, 1, [0, 0.2, 0.4, 0.6, 0.8, 1.0]), (-3, 7, [-2, 0, 2, 4, 6]), (1, 95, [20, 40, 60, 80])],

@@ -1,7 +1,8 @@
 """Bugs of real trainers that can be enabled by name.
 
-A fault is a subclass of `Engine` that overrides one method or a few settings; several can be combined. Its docstring
-describes the bug and its origin: a public repository or an issue. Settings of the user override those of the fault.
+A fault is a subclass of `Engine` that overrides one method or a few settings; several can be combined. The docstring of
+a fault describes the bug and its origin, which is a public repository or an issue. Settings of the user override the
+settings of the fault.
 """
 
 from . import advantages, boundaries, generation, objective, reward, tools  # noqa: F401 - each registers its faults

@@ -13,7 +13,7 @@ from .fault import Fault
 
 
 class TwoSampleGroups(Fault):
-    """Two responses per prompt: normalised by the group's standard deviation, every advantage is ±0.707.
+    """Samples two responses per prompt. Normalised by the group's standard deviation, every advantage is ±0.707.
 
     Origin: beita6969/colab-grpo (K = 2). The run is slower but does not collapse, so the finding is a note.
     """
@@ -26,7 +26,8 @@ class TwoSampleGroups(Fault):
 class RankAdvantages(Fault):
     """Computes advantages from ranks, with ties broken by index: equal rewards get advantages between -1 and 1.
 
-    Origin: BoBaCai/grpo-dual's trainer ranked by argsort. For a zero-variance group the update is pure noise.
+    Origin: the trainer of BoBaCai/grpo-dual, which ranked by argsort. For a zero-variance group, the update is pure
+        noise.
     """
 
     named_by = ("ADV005",)
@@ -38,10 +39,11 @@ class RankAdvantages(Fault):
 
 
 class StdFloor(Fault):
-    """Divides by a standard deviation with a large floor: advantages are about 0.004, and with KL training stalls.
+    """Divides by a standard deviation with a large floor: advantages are about 0.004, and with a KL term, training
+    stalls.
 
-    Origin: BoBaCai/grpo-dual (Lever-Plus, Adv Std 0.0062 against a floor of 0.1). Without a KL term Adam cancels the
-    scale and the run learns.
+    Origin: the repository BoBaCai/grpo-dual (Lever-Plus, Adv Std 0.0062 against a floor of 0.1). Without a KL term,
+        Adam cancels the scale, and the run learns.
     """
 
     named_by = ("ADV004", "KL002")
@@ -61,8 +63,8 @@ class StdFloor(Fault):
 class GlobalNormUncentred(Fault):
     """Divides rewards by the batch standard deviation without subtracting a mean.
 
-    Origin: Search-R1#88 and custom trainers that forget to subtract the mean. All responses with a positive reward
-    are reinforced, including zero-variance groups.
+    Origin: issue Search-R1#88, and custom trainers that forget to subtract the mean. All responses with a positive
+        reward are reinforced, including those of zero-variance groups.
     """
 
     named_by = ("ADV006", "ADV007")

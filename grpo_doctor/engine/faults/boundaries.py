@@ -16,8 +16,8 @@ from .fault import Fault
 class LeftPadExtraction(Fault):
     """Slices the response after the *number* of prompt tokens instead of the padded width.
 
-    Origin: BoBaCai/grpo-dual, bug 4 (`out[i, (ids != pad).sum():]`, fixed in fc99b9f): the judge scored the question.
-    Only the longest prompt of a batch, which has no padding, is correct.
+    Origin: bug 4 of BoBaCai/grpo-dual (`out[i, (ids != pad).sum():]`, fixed in fc99b9f), where the judge scored the
+        question. Only the responses to the longest prompt of a batch, which has no padding, are correct.
     """
 
     named_by = ("PAD001", "PAD005")
@@ -33,7 +33,7 @@ class LeftPadExtraction(Fault):
 class MaskAssumesRightPadding(Fault):
     """Starts the mask after the number of prompt tokens, as if prompts were padded on the right.
 
-    Origin: BoBaCai/grpo-dual, bug 5: it trained mostly on prompts and never on the ends of responses.
+    Origin: bug 5 of BoBaCai/grpo-dual, which trained mostly on prompts, and never on the ends of responses.
     """
 
     named_by = ("PAD002",)
@@ -66,9 +66,9 @@ class MaskByTokenIdentity(Fault):
 
 
 class TemplateMismatch(Fault):
-    """Renders prompts differently from the supervised stage: without turns and header.
+    """Renders prompts without turns and header, unlike the supervised stage.
 
-    Origin: BoBaCai/grpo-dual, bug 1 (`prompt + "\\n\\n" + target` in SFT, the chat template in RL).
+    Origin: bug 1 of BoBaCai/grpo-dual (`prompt + "\\n\\n" + target` in SFT, the chat template in RL).
     """
 
     named_by = ("TOK001",)
@@ -107,7 +107,8 @@ class AttentionMaskIgnored(Fault):
 
 
 class ToolTokensInLoss(Fault):
-    """Trains on the last tokens before the answer, which a tool or the template wrote, as if the policy had.
+    """Trains on the last tokens before the answer as if the policy had written them, although a tool or the template
+    did.
 
     Origin: huggingface/trl#4975, unslothai/unsloth#5673.
     """
@@ -124,7 +125,7 @@ class ToolTokensInLoss(Fault):
 
 
 class PrefilledStartNotScored(Fault):
-    """Rewards responses without their first word, which the template wrote: no answer can be parsed.
+    """Rewards responses without their first word, which the template wrote, so that no answer can be parsed.
 
     Origin: huggingface/open-r1#560 and huggingface/trl#6966 (a template that writes `<think>`).
     """

@@ -19,9 +19,9 @@ class Fault(Engine):
 
     Attributes:
         named_by: codes of checks and probes; at least one of them should detect the fault.
-        settings_of_fault: settings that cause the fault, or a part of it; the fix reverts them.
+        settings_of_fault: settings that cause the fault or a part of it; the fix reverts these settings.
         circumstances: correct settings that the fault needs to have an effect.
-        fixed_by: id of the remedy that fixes it, or "".
+        fixed_by: id of the remedy that fixes the fault, or "".
     """
 
     named_by: ClassVar[tuple[str, ...]] = ()
@@ -41,7 +41,7 @@ class Fault(Engine):
 
 
 def fault_name(fault: type[Fault]) -> str:
-    """``TrainModeGeneration`` is ``train-mode-generation``."""
+    """Return the name in kebab-case: ``TrainModeGeneration`` becomes ``train-mode-generation``."""
     return re.sub(r"(?<!^)(?=[A-Z])", "-", fault.__name__).lower()
 
 

@@ -26,8 +26,9 @@ P30: dict[str, Any] = {
 class TrainModeGeneration(Fault):
     """Generates in the mode of the last step: train mode with gradient checkpointing after an update.
 
-    Origin: beita6969/colab-grpo: 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps; the
-    log-probability pass of a skipped step called `eval()` and fixed it. The first update had a learning rate of 0.
+    Origin: beita6969/colab-grpo. 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps. The
+        log-probability pass of a skipped step called `eval()`, which prevented the collapse. The first update had a
+        learning rate of 0.
     """
 
     named_by = ("GEN001",)
@@ -59,7 +60,7 @@ class StaleRolloutWeights(Fault):
             self.model = policy
 
     def first(self) -> Any:
-        """The policy at the first rollout."""
+        """Return the policy at the first rollout."""
         if not hasattr(self, "_first"):
             self._first = deepcopy(self.base).eval()
         return self._first
@@ -68,7 +69,8 @@ class StaleRolloutWeights(Fault):
 class LogitClip(Fault):
     """Clips the rollout engine's logits to ±2.8, which limits the largest probability to 1 / (1 + (V - 1) e^-C).
 
-    Origin: BoBaCai/grpo-dual (C = 10 at V = 128,256 limits it to 0.1466; the clip here is scaled to this vocabulary).
+    Origin: the logit clip of BoBaCai/grpo-dual (C = 10 at V = 128,256 limits the probability to 0.1466; here, the clip
+        is scaled to the vocabulary of the engine).
     """
 
     named_by = ("SHP004", "GEN004")
@@ -83,7 +85,7 @@ class LogitClip(Fault):
 class DoubleTemperature(Fault):
     """Divides the logits by the temperature twice: in custom code and in the sampler.
 
-    Origin: BoBaCai/grpo-dual's list of processors (catalogue, GEN006).
+    Origin: the list of processors of BoBaCai/grpo-dual (catalogue, GEN006).
     """
 
     named_by = ("GEN006", "GEN004", "RAT004")
@@ -97,7 +99,8 @@ class DoubleTemperature(Fault):
 class PenaltyOverPrompt(Fault):
     """Counts prompt tokens in presence and frequency penalties.
 
-    Origin: BoBaCai/grpo-dual, bug 2: a word that occurred twenty times in the prompt lost 8.6 logits (0.6 + 0.4 each).
+    Origin: bug 2 of BoBaCai/grpo-dual, where a word that occurred twenty times in the prompt lost 8.6 logits (0.6 + 0.4
+        each).
     """
 
     named_by = ("TOK006", "GEN004")
@@ -114,7 +117,7 @@ class PenaltyOverPrompt(Fault):
 class MinNewTokens(Fault):
     """Suppresses EOS for longer than a correct answer.
 
-    Origin: BoBaCai/grpo-dual's EOS suppressor, which fired on nine answers in ten.
+    Origin: the EOS suppressor of BoBaCai/grpo-dual, which fired on nine answers in ten.
     """
 
     named_by = ("LEN004",)
@@ -127,7 +130,7 @@ class Truncation(Fault):
 
     Origin: public runs of kartikmunjal/rlhf-and-reward-modelling-alt of the corpus (every response truncated at 64
     tokens, nothing learned in 200 steps); DAPO (2503.14476). A limit that fits the shortest answers does not stall
-    training: the policy stops writing the longer ones.
+    training, because the policy stops writing longer answers.
     """
 
     named_by = ("LEN003",)
@@ -139,7 +142,7 @@ class TopPNotInLoss(Fault):
     """Samples with top_p 0.8 but trains as if from the full distribution.
 
     Origin: huggingface/trl#4772 and #6789 (top_p, top_k and min_p of the sampler are absent from the
-    log-probabilities); on the policy's own samples it costs little.
+    log-probabilities); on the policy's own samples, the fault costs little.
     """
 
     named_by = ("GEN004", "RAT004")
@@ -150,8 +153,8 @@ class TopPNotInLoss(Fault):
 class PartlySynchronisedWeights(Fault):
     """Never sends the output layer to the rollout engine, which keeps its initial weights.
 
-    Origin: NVIDIA-NeMo/RL#2895 (stale expert weights in a captured CUDA graph) and THUDM/slime#1724 (a vision encoder
-    that is not loaded).
+    Origin: issues NVIDIA-NeMo/RL#2895 (stale expert weights in a captured CUDA graph) and THUDM/slime#1724 (a vision
+    encoder that is not loaded).
     """
 
     named_by = ("GEN002", "RAT004")

@@ -16,7 +16,8 @@ from .fault import Fault
 class FlippedEntropy(Fault):
     """Adds the entropy bonus with the wrong sign, so that training lowers entropy.
 
-    Origin: BoBaCai/grpo-dual (`loss + coef * entropy`). At 0.01 it does no visible harm; at 0.5 entropy collapses.
+    Origin: the loss of BoBaCai/grpo-dual (`loss + coef * entropy`). A coefficient of 0.01 does no visible harm; at 0.5,
+        entropy collapses.
     """
 
     named_by = ("ENT006", "ENT004")
@@ -33,7 +34,7 @@ class FlippedEntropy(Fault):
 class FlippedEntropyGradient(Fault):
     """Flips the gradient of the entropy term while the logged loss looks correct.
 
-    Origin: BoBaCai/grpo-dual, whose logged loss was computed separately from the optimised one.
+    Origin: the trainer of BoBaCai/grpo-dual, whose logged loss was computed separately from the optimised loss.
     """
 
     named_by = ("ENT006", "ENT007", "ENT004")
@@ -50,7 +51,7 @@ class FlippedEntropyGradient(Fault):
 class EntropyCoefficientHuge(Fault):
     """Sets the entropy bonus to 1.0, which dominates the reward: the policy becomes uniform noise within 20 steps.
 
-    Origin: BoBaCai/grpo-dual declared a coefficient of 6.0.
+    Origin: the settings of BoBaCai/grpo-dual, which declared a coefficient of 6.0.
     """
 
     named_by = ("ENT003", "ENT008")
@@ -61,7 +62,7 @@ class EntropyCoefficientHuge(Fault):
 class KlDominates(Fault):
     """Sets the KL coefficient to 10: the KL term dominates the gradient, and the policy does not change.
 
-    Origin: BoBaCai/grpo-dual, whose KL term was 92% to 98% of the loss.
+    Origin: runs of BoBaCai/grpo-dual, whose KL term was 92% to 98% of the loss.
     """
 
     named_by = ("KL002", "STL001")
@@ -70,7 +71,7 @@ class KlDominates(Fault):
 
 
 class ReferenceMismatch(Fault):
-    """Uses a reference that differs from the initial policy: KL is not 0 at the first step.
+    """Uses a reference that differs from the initial policy, so that KL is not 0 at the first step.
 
     Origin: a reference loaded from another checkpoint (verl and TRL issue threads in the catalogue, KL006).
     """
@@ -90,7 +91,7 @@ class ReferenceMismatch(Fault):
 class KlOnUnformattedPrompt(Fault):
     """Computes log-probabilities after the raw prompt, although responses were generated after the chat template.
 
-    Origin: BoBaCai/grpo-dual (the reference pass joined the bare prompt and the response).
+    Origin: the reference pass of BoBaCai/grpo-dual, which joined the bare prompt and the response.
     """
 
     named_by = ("KL006", "RAT004", "GEN005")
@@ -104,7 +105,7 @@ class KlOnUnformattedPrompt(Fault):
 class LrTooHigh(Fault):
     """Sets the learning rate a hundred times too high: the policy is destroyed within a few steps.
 
-    Origin: the most common mistake: LoRA rates used for full fine-tuning.
+    Origin: rates for LoRA in full fine-tuning, the most common mistake.
     """
 
     named_by = ("STL003", "UPD004")
@@ -123,7 +124,7 @@ class LrTooLow(Fault):
 
 
 class OverwrittenAccumulation(Fault):
-    """Overwrites the gradient in every micro-batch, so that only the last one has an effect.
+    """Overwrites the gradient in every micro-batch, so that only the last micro-batch has an effect.
 
     Origin: `zero_grad` inside the accumulation loop (catalogue, GRD006).
     """
@@ -201,7 +202,7 @@ class MeanOfMicroBatchMeans(Fault):
 
 
 class FrozenPolicy(Fault):
-    """Gives the optimizer parameters other than the trained ones, so that the policy does not change.
+    """Gives the optimizer parameters that are not those of the policy, so that the policy does not change.
 
     Origin: huggingface/trl#6700 and #3926 (adapters that are loaded frozen), verl-project/verl#4514.
     """

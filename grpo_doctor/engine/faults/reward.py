@@ -24,7 +24,7 @@ class ConstantReward(Fault):
 class LengthBonus(Fault):
     """Adds a bonus of 0.1 per token: the reward rises with length while the task score falls.
 
-    Origin: reward hacking as in length-rewarded runs; the task score is logged too.
+    Origin: reward hacking in runs with rewarded length. The task score is logged too.
     """
 
     named_by = ("REW003", "REW002", "LEN002")
@@ -40,9 +40,9 @@ class LengthBonus(Fault):
 
 
 class FallbackRewarded(Fault):
-    """Replaces an invalid response by a default workflow, and gives the response that workflow's reward.
+    """Replaces an invalid response by a default workflow, and gives the response the reward of that workflow.
 
-    Origin: beita6969/colab-grpo: accuracy stayed level while every response was replaced.
+    Origin: beita6969/colab-grpo. Accuracy stayed constant while every response was replaced.
     """
 
     named_by = ("REW005", "REW012")

@@ -14,11 +14,11 @@ from ..tools import OPENS
 from .fault import Fault
 
 TOOLS: dict[str, Any] = {"task": "tools", "max_completion_length": 40}
-"""The task with tools, and room for two lookups, a sum and an answer."""
+"""The task with tools, with enough tokens for two lookups, a sum and an answer."""
 
 
 class ToolArgumentsDropped(Fault):
-    """Drops the arguments of every tool call, so that the tool answers with an error.
+    """Drops the arguments of every tool call, so that the tool returns an error.
 
     Origin: vllm-project/vllm#47901 and #28806 (tool parsers that lose arguments).
     """
@@ -66,7 +66,7 @@ class ObservationsInLoss(Fault):
 
 
 class CallsStopPaying(Fault):
-    """Subtracts a cost of 1 for each tool call, starting at a quarter of the run, which exceeds the reward of any
+    """Subtracts a cost of 1 for each tool call, starting at a quarter of the run. The cost exceeds the reward of any
     answer.
 
     Origin: verl-project/verl#4998 (tool calls fall to none, although the first steps are correct).
@@ -91,7 +91,7 @@ class CallsStopPaying(Fault):
 
 
 class LongAnswersMissed(Fault):
-    """Reads only one digit of the answer, so that correct answers of two digits earn nothing.
+    """Reads only one digit of the answer, so that correct answers of two digits get no reward.
 
     Origin: verl-project/verl#545 and arXiv 2505.14625 (rules that miss correct answers).
     """
@@ -112,7 +112,7 @@ class LoopProneSampler(Fault):
     """Favours the token that followed the same token earlier in the response, so that text is repeated.
 
     Origin: vllm-project/vllm#39273 and huggingface/text-generation-inference#2997 (n-gram speculation that corrupts the
-    output); here a bonus on tokens that the response already contains.
+    output); this fault adds a bonus on tokens that the response already contains.
     """
 
     named_by = ("DIV005", "GEN004", "RAT004")

@@ -1,7 +1,8 @@
-"""Frameworks as data: one TOML file per framework, with its evidence, the meaning of its keys, and its behaviour.
+"""Loads the frameworks from data: one TOML file per framework, with the evidence for it, the meaning of its keys, and
+its behaviour.
 
-In all frameworks, a setting has a single name, which is listed in ``readers/settings.toml``. A name with a leading
-underscore is intermediate: ``[[when]]`` in the same file uses it, and it is dropped afterwards.
+A setting has the same name in all frameworks; ``readers/settings.toml`` lists the names. A name with a leading
+underscore is an intermediate setting, which ``[[when]]`` in the same file uses, and which is dropped afterwards.
 """
 
 from __future__ import annotations
@@ -22,21 +23,21 @@ FOLDER = Path(__file__).parent
 
 
 class FrameworkError(ReadError):
-    """An invalid framework file; the message names the file, the line and the fix."""
+    """An invalid framework file; the message names the file, the line and the error."""
 
 
 class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A pattern of the commands and calls that start the framework.
+    """A pattern for the commands and calls that start the framework.
 
     Attributes:
-        weight: 10 for a unique name; below 2 if other programs have the same name.
+        weight: weight of the evidence, which is 10 for a unique name, and below 2 if other programs have the same name.
     """
 
     pattern: str
     weight: float
 
     def matches(self, program: str) -> bool:
-        """Return whether a command or a call matches."""
+        """Return whether a command or a call matches the pattern."""
         return re.search(self.pattern, program) is not None
 
 
@@ -48,17 +49,17 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The version that removed a key, and the replacement for the key."""
+    """The version that removed a key, and the replacement for the removed key."""
 
     since: str
     instead: str = ""
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The consequences of a setting that is present, has a value (``is``), has another value (``is_not``), or was read
-    from ``key``.
+    """The consequences of a setting. The condition is that the setting is present, has a value (``is``), has another
+    value (``is_not``), or was read from ``key``.
 
-    ``set`` gives other settings or capabilities a value, ``take`` gives them the value of an intermediate setting,
+    ``set`` sets other settings or capabilities to a value, and ``take`` copies the value of an intermediate setting.
     ``rename`` moves a setting to another name, and ``drop`` removes settings.
     """
 
@@ -76,7 +77,7 @@ class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     """Distinguishes a framework from its forks: modules, sections and keys that only the framework has.
 
     Attributes:
-        episodes: keys of the group size in forks whose agents take several turns.
+        episodes: keys that contain the group size in forks whose agents take several turns.
     """
 
     modules: tuple[str, ...] = ()
@@ -85,24 +86,27 @@ class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    """One framework.
+    """A framework: how to recognise it, what its keys mean, and how it behaves.
 
     Attributes:
-        name, version: as users write them; the version that the tables describe is empty for a snapshot.
-        source: the source of the facts.
+        name, version: name and version as users write them. ``version`` is the version that the tables describe; it is
+            empty for a snapshot.
+        source: where the facts in the tables come from.
         package: the package that a requirement pins, if keys are known for each version.
         modules: Python modules with the framework's configuration classes.
         launchers: the commands that the framework installs.
-        extends: the framework whose settings it inherits.
-        base: whether the file exists only to be extended.
-        capabilities: its behaviour, by the names of ``[capabilities]`` in ``readers/settings.toml``.
-        keys: ``flat`` if the last part of a key identifies it, as in a dataclass.
+        extends: the framework whose settings are inherited.
+        base: whether the file exists only for other files to extend.
+        capabilities: the behaviour of the framework, by the names under ``[capabilities]`` in
+            ``readers/settings.toml``.
+        keys: ``flat`` if the last part of a key identifies the key, as in a dataclass; otherwise ``nested``.
         trained_section: the section of the trained policy, which evaluation-only pipelines lack.
-        settings: the framework's keys of each setting; the first key in a configuration counts.
-        defaults: the value of each setting whose key is absent.
+        settings: the framework's keys for each setting. Of several keys for a setting, the first key that a
+            configuration contains is used.
+        defaults: the value of each setting if its key is absent.
         largest_defaults: the largest default of each setting over all versions, if the default changed.
         fields: every key that any version of the trainer's configuration accepts; empty if unknown.
-        removed: keys that the version no longer accepts.
+        removed: keys that the described version no longer accepts.
         added: the keys that each version introduced.
         renamed: keys that have a new name with the same meaning.
         documents: names of files that belong to one run, and the section of each.
@@ -135,7 +139,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def flat(self) -> bool:
-        """Return whether the last part of a key identifies it."""
+        """Return whether the last part of a key identifies the key."""
         return self.keys == "flat"
 
     @cached_property
@@ -145,12 +149,12 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def label(self) -> str:
-        """Return name and version."""
+        """Return the name and the version for reports."""
         return f"{self.name} {self.version}".strip()
 
     def can(self, capability: str) -> bool:
-        """Return whether the framework has a capability; the names are those of ``[capabilities]`` in
-        ``readers/settings.toml``."""
+        """Return whether the framework has a capability. ``[capabilities]`` in ``readers/settings.toml`` lists the
+        names of capabilities."""
         return self.capabilities.get(capability, False)
 
     def added_in(self, key: str) -> str:
@@ -158,7 +162,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         return next((version for version, keys in self.added.items() if key in keys), "")
 
     def starts(self, program: str, least: float = 2.0) -> bool:
-        """Return whether a command or a call starts the framework, matched by a pattern of at least this weight."""
+        """Return whether a command or a call matches a pattern of the framework with at least this weight."""
         return any(p.weight >= least and p.matches(program) for p in self.evidence.programs)
 
 
@@ -172,11 +176,12 @@ HAND_WRITTEN = Framework(
         "lora_r": ("lora.r", "lora.rank", "qlora.r", "lora_config.r", "peft_config.r"),
     },
 )
-"""Used if no framework is recognised: keys are interpreted by common names."""
+"""The framework that is used if no framework is recognised. Keys are then interpreted by common names."""
 
 
 def load(folder: Path) -> list[Framework]:
-    """Return the frameworks in a folder by name, without those that are only extended. Raises `FrameworkError`."""
+    """Return the frameworks in a folder, excluding frameworks that exist only for others to extend. Raises
+    `FrameworkError`."""
     found = {}
     for path in sorted(folder.glob("*.toml")):
         framework = _read(path)
@@ -193,7 +198,7 @@ def frameworks() -> tuple[Framework, ...]:
 
 
 def vocabulary() -> Mapping[str, str]:
-    """Return every setting that a framework file may contain, and its meaning."""
+    """Return every setting that a framework file may contain, with its meaning."""
     return meanings()["declared"]
 
 
@@ -244,14 +249,15 @@ def _read(path: Path) -> Framework:
 
 
 def _wrong(path: Path, word: str, why: str) -> FrameworkError:
-    """Return the error for a file, with the first line that contains the word."""
+    """Return the error for a framework file, with the number of the first line that contains the word."""
     lines = path.read_text(encoding="utf-8").splitlines()
     line = next((number for number, text in enumerate(lines, 1) if word and word in text), 1)
     return FrameworkError(f"{path}:{line}: {why}")
 
 
 def _extended(path: Path, framework: Framework, found: Mapping[str, tuple[Path, Framework]]) -> Framework:
-    """Return a framework with the settings of the one that it extends, and with that one's fields if it lists any."""
+    """Return a framework with the settings of the base framework that it extends. The base's fields are added if the
+    framework lists fields."""
     if not framework.extends:
         return framework
     if framework.extends not in found:

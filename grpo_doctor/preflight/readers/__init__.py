@@ -1,1 +1,1 @@
-"""Readers of configurations by syntax; none of them executes or imports its input."""
+"""Readers of configurations, one for each syntax. The readers do not execute or import their input."""

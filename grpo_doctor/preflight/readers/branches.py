@@ -1,4 +1,4 @@
-"""Tracks which branches of a shell script run, as far as the script determines this, and the values of variables after
+"""Tracks which branches of a shell script run, as far as the script determines it, and the values of variables after
 the branches."""
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ class _Branch:
     """An open ``if`` or ``case``.
 
     Attributes:
-        taken: whether the current branch certainly runs or certainly does not run; None if unknown.
+        taken: True if the current branch certainly runs, False if it certainly does not run, and None if unknown.
         ruled_out: whether an earlier branch certainly runs.
         unsure: whether an earlier branch may run.
-        before: the variables before a branch that does not run.
-        of_options: whether it is a ``case`` over the arguments of the script.
+        before: the variables at the start of a branch that does not run; otherwise None.
+        of_options: whether the branch is a ``case`` over the arguments of the script.
     """
 
     taken: bool | None = None
@@ -37,7 +37,8 @@ class Branches:
         self.chosen: set[str] = set()
 
     def see(self, words: list[str], environment: dict[str, str], goes_on: bool = False) -> None:
-        """Process the words of a statement that may open or close a branch; ``goes_on`` if ``&&`` or ``||`` follows."""
+        """Process the words of a statement that may open or close a branch. ``goes_on`` is true if ``&&`` or ``||``
+        follows."""
         first = words[0] if words else ""
         if first in ("if", "case"):
             self.open.append(_Branch())
@@ -51,7 +52,7 @@ class Branches:
             self.open.pop()
 
     def option(self, given: bool, environment: dict[str, str]) -> None:
-        """Enter a branch of a ``case`` over the arguments; it is unknown whether the option is passed."""
+        """Enter a branch of a ``case`` over the arguments. ``given`` is whether the option is passed."""
         self._leave(environment)
         self._enter(given, environment)
 
@@ -70,8 +71,8 @@ class Branches:
         return branch
 
     def value(self, name: str, value: str, environment: dict[str, str]) -> str:
-        """Return the value of a variable after an assignment. A branch does not change an earlier value. If two
-        branches set different values, the value is unknown."""
+        """Return the value of a variable after an assignment. A branch that may not run does not change an earlier
+        value. If two branches set different values, return both values joined."""
         before = environment.get(name, "")
         if all(branch.taken is not None for branch in self.open):
             self.chosen.discard(name)
@@ -80,7 +81,7 @@ class Branches:
             return before
         self.chosen.add(name)
         if (not before or before.startswith("$")) and _UNKNOWN.fullmatch(value):
-            return f"${name}"  # set by an option or an unknown file: a later default applies
+            return f"${name}"  # a later default applies
         return value if not before or before.startswith("$") else joined((before, value))
 
     @property
@@ -90,9 +91,9 @@ class Branches:
 
 
 def _decided(words: list[str]) -> bool | None:
-    """Return whether ``if [[ a == b ]]`` holds, or several such tests joined by ``||`` or ``&&``.
+    """Return whether the condition ``[[ a == b ]]`` is true, or several such conditions joined by ``||`` or ``&&``.
 
-    None if a value is unknown or the test has another form.
+    Return None if a value is unknown or the condition has another form.
     """
     inner = list(words[2:-1]) if words[1:2] in (["["], ["[["]) and words[-1] in ("]", "]]") else []
     signs = {word for word in inner if word in ("||", "&&")}

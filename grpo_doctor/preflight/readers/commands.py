@@ -1,4 +1,5 @@
-"""Finds the commands that a Python script starts: ``subprocess.run([...])``, ``os.system("...")``. None is executed."""
+"""Finds the commands that a Python script starts, as in ``subprocess.run([...])`` or ``os.system("...")``, without
+running them."""
 
 from __future__ import annotations
 
@@ -19,21 +20,21 @@ STARTS = frozenset(
 )
 """Functions of the standard library that start a command."""
 PROGRAMS = ("python", "torchrun", "accelerate", "deepspeed", "uv", "bash", "ray")
-"""First words of a list that starts a training."""
+"""First words of a list of words that starts a training."""
 MANY = 50
 """Maximum number of commands per script."""
 FLAGS = 4
 """Minimum number of flags for a text to count as the arguments of a command."""
 TEXTS = 10
-"""Maximum number of texts per script that are evaluated to find such arguments."""
+"""Maximum number of texts per script that are evaluated to find the arguments of commands."""
 DEPTH = 20
-"""Maximum number of names that are followed from a name in a text through other names."""
+"""Maximum number of steps from an expression in a text through names and calls to its value."""
 WORDS = 500
 """Maximum number of words per command."""
 
 
 def commands_of(script: Definitions) -> list[Command]:
-    """Return the commands of a script, without those of imported modules."""
+    """Return the commands of a script, excluding imported modules."""
     return [command for _, command in zip(range(MANY), _commands(script), strict=False)]
 
 
@@ -51,7 +52,7 @@ def _commands(script: Definitions) -> Iterator[Command]:
 
 
 def _given_as_text(script: Definitions) -> Iterator[Command]:
-    """Return the flags of a command that are passed to a function as one text, as in slime's scripts."""
+    """Yield commands whose flags are passed to a function as one text, as in slime's scripts."""
     given = [(name, call, v) for name, call in script.calls if call.lineno for v in (*call.args, *_values(call))]
     begun = ((name, call, v) for name, call, v in given[:CALLS] if isinstance(v, _PUT_TOGETHER) and _flag(v, script))
     for name, call, value in islice(begun, TEXTS):
@@ -89,13 +90,13 @@ def _flag(node: ast.expr | None, script: Definitions) -> bool:
 
 
 def _returned(call: ast.Call, script: Definitions) -> ast.expr | None:
-    """Return the value of one of the script's functions if it has a single return statement."""
+    """Return the expression that a called function of the script returns, if it has a single return statement."""
     returned = script.returned.get(name_of(call.func), [])
     return returned[0] if len(returned) == 1 else None
 
 
 def of_magics(texts: Sequence[tuple[str, int]], script: Definitions) -> list[Command]:
-    """Return commands after ``!`` in IPython, which fills in ``{name}`` and ``$name`` from the script's variables."""
+    """Return the commands after ``!`` in IPython, with ``{name}`` and ``$name`` replaced by the script's variables."""
 
     def filled(found: re.Match[str]) -> str:
         name = found[1] or found[2]
@@ -113,7 +114,7 @@ def _words(node: ast.List, script: Definitions) -> list[str]:
 
 
 def _text(node: ast.expr, script: Definitions, depth: int = 0) -> str | None:
-    """Return an expression as a word; unknown parts become variables."""
+    """Return an expression as a word. Unknown parts become variables."""
     if depth == DEPTH:
         return None
     if not depth:

@@ -12,19 +12,19 @@ from .modules import as_dict, is_dict, name_of, statements
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 Form = Literal["messages", "text", "templated", ""]
-"""The prompt form: a message list, plain text, or text with a possible chat template; empty if unknown."""
+"""The form of a prompt: a list of messages, plain text, or text that may contain a chat template; empty if unknown."""
 SAME_COLUMNS = frozenset(
     "shuffle select filter take skip sort shard repeat with_format flatten_indices train_test_split".split()
 )
 """Dataset methods that keep all columns."""
 DEEPEST = 20
-"""Maximum number of steps from the trainer to the rows."""
+"""Maximum number of steps from the trainer's argument through names, calls and methods to the rows."""
 _TEMPLATE = re.compile(r"<\||<｜|\[INST\]|<start_of_turn>|<s>|### ?(?:Instruction|Response)")
 
 
 @dataclass(frozen=True)
 class Rows:
-    """The known columns of each row, whether the list is complete (``whole``), and the prompt form."""
+    """The known columns of each row, whether all columns are known (``whole``), and the form of the prompt."""
 
     columns: frozenset[str] = frozenset()
     whole: bool = False
@@ -44,7 +44,7 @@ class Datasets:
         perhaps: set[int] = set()
         for node in script:
             if isinstance(node, Function):
-                owners |= dict.fromkeys(map(id, list(statements(node))[1:]), node)  # the innermost comes last
+                owners |= dict.fromkeys(map(id, list(statements(node))[1:]), node)  # the innermost function comes last
             elif isinstance(node, ast.If | ast.For | ast.While | ast.Try) and not _is_main(node):
                 perhaps |= set(map(id, list(statements(node))[1:]))
         self.given: dict[tuple[Function | None, str], list[tuple[int, ast.expr | None]]] = {}
@@ -62,13 +62,14 @@ class Datasets:
                     self.returned.setdefault(owner, []).append(node)
 
     def of(self, trainer: ast.Call) -> Rows:
-        """Return the rows that are passed to a trainer."""
+        """Return the rows of the dataset that is passed to a trainer."""
         given = next((k.value for k in trainer.keywords if k.arg == "train_dataset"), None)
         holders = [f for node, f in self.within if node.lineno <= trainer.lineno <= (node.end_lineno or 0)]
         return UNKNOWN if given is None else self._rows(given, holders[-1] if holders else None, trainer.lineno, 0)
 
     def _value(self, name: str, owner: Function | None, line: int) -> tuple[ast.expr, Function | None, int] | None:
-        """Return the last value of a name before a line, with its location, or None if a branch may change it."""
+        """Return the last value of a name before a line, with its function and line, or None if a branch may change the
+        value."""
         for scope in dict.fromkeys((owner, None)):
             if held := self.given.get((scope, name)):
                 before = [pair for pair in held if scope is not owner or pair[0] < line]
@@ -112,7 +113,7 @@ class Datasets:
         return rows if method in SAME_COLUMNS else UNKNOWN
 
     def _mapped(self, call: ast.Call, rows: Rows, owner: Function | None) -> Rows:
-        """Apply ``map``: the previous columns minus the removed ones, plus those of the returned row."""
+        """Apply ``map``: remove columns, and add the columns of the row that the function returns."""
         given = {k.arg: k.value for k in call.keywords}
         base, removed = rows, given.get("remove_columns")
         if isinstance(removed, ast.Attribute) and removed.attr == "column_names":
@@ -128,7 +129,7 @@ class Datasets:
         return Rows(base.columns | new.columns, base.whole and new.whole, form)
 
     def _returned(self, function: ast.expr, owner: Function | None) -> Rows | None:
-        """Return the columns of the row that a function returns, or None if they cannot be inferred."""
+        """Return the columns of the row that a function returns, or None if the columns cannot be inferred."""
         match function:
             case ast.Lambda(body=ast.Dict() as row):
                 return self._row(row, owner, True)
@@ -154,7 +155,7 @@ class Datasets:
         return Rows(words, whole and len(words) == len(row.keys), form)
 
     def _form(self, node: ast.expr, owner: Function | None, depth: int) -> Form:
-        """Return the prompt form of an expression, if it is unambiguous."""
+        """Return the form of the prompt that an expression creates; empty if ambiguous."""
         match node:
             case ast.Name(id=name) if depth < DEEPEST:
                 found = self._value(name, owner, 1 << 30)
@@ -174,7 +175,8 @@ class Datasets:
         return ""
 
     def _written(self, node: ast.expr, owner: Function | None) -> Form:
-        """Return ``templated`` if a part has chat template tokens or comes from a call, and ``text`` otherwise."""
+        """Return ``templated`` if a part contains tokens of a chat template, or comes from a call or an unknown name;
+        otherwise ``text``."""
         rows = {id(n.value) for n in ast.walk(node) if isinstance(n, ast.Subscript)}
         for part in ast.walk(node):
             value: ast.AST = part
@@ -189,9 +191,10 @@ class Datasets:
 
 
 def reads_as(function: Function) -> Form:
-    """Return whether a reward function reads completions as messages or as text; empty if it does both or neither.
+    """Return the form in which a reward function reads completions: messages or text; empty if it reads both forms or
+    neither.
 
-    Functions that check the type or catch errors are skipped.
+    The result is also empty for functions that check types or catch errors.
     """
     every = list(ast.walk(function))
     if any(isinstance(n, ast.Try) or (isinstance(n, ast.Call) and name_of(n.func) in _ASKS) for n in every):
@@ -217,7 +220,8 @@ _OF_TEXT = frozenset("strip split lower upper find startswith endswith replace s
 
 
 def _each(loop: ast.For | ast.comprehension) -> list[str]:
-    """Return the loop variable for the items of ``completions``, including through ``zip`` and ``enumerate``."""
+    """Return the variables of a loop that contain the items of ``completions``, including through ``zip`` and
+    ``enumerate``."""
     match loop.iter, loop.target:
         case ast.Name(id="completions"), ast.Name(id=name):
             return [name]
@@ -232,12 +236,12 @@ def _each(loop: ast.For | ast.comprehension) -> list[str]:
 
 
 def _is_main(node: ast.stmt) -> bool:
-    """Return whether this is ``if __name__ == "__main__"``."""
+    """Return whether a statement is ``if __name__ == "__main__"``."""
     return isinstance(node, ast.If) and isinstance(node.test, ast.Compare) and name_of(node.test.left) == "__name__"
 
 
 def _words(node: ast.expr) -> list[str] | None:
-    """Return a string or a list of strings as a list, and None for anything else."""
+    """Return a literal string or list of strings as a list, and None for any other expression."""
     items = node.elts if isinstance(node, ast.List | ast.Tuple) else [node]
     words = [item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str)]
     return words if len(words) == len(items) else None

@@ -1,6 +1,6 @@
-"""Resolves the names of a script: values, options, fields, dictionaries and their items.
+"""Resolves the names of a script: values, options, fields, and dictionaries with their items.
 
-Nothing is executed. A name is followed to its expression in the script, in modules in the same folder, or in a
+The script is not executed. A name is followed to its expression in the script, in modules in the same folder, or in a
 configuration that the script loads.
 """
 
@@ -21,19 +21,19 @@ from .nearby_files import beside, text_of
 from .symbols import MAPPINGS, Branch, Change, Gathered
 
 PATIENCE = 500
-"""Maximum number of name lookups per setting, because names can refer to each other without end."""
+"""Maximum number of name lookups per setting, because names can refer to each other in a cycle."""
 CALLS = 2_000
-"""Maximum number of calls in which the value of a parameter is looked up."""
+"""Maximum number of calls that are searched for the value of a parameter."""
 SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:config|cfg|args|arguments|conf|hparams|params|flags)")
 """Names of variables that usually contain the settings of a script."""
 LONGEST_PATH = 12
-"""Maximum number of keys in a path into a configuration."""
+"""Maximum number of keys in a path to an item of a configuration."""
 VALUES = 50
-"""Maximum number of values per name and of entries per dictionary; the last ones are kept."""
+"""Maximum number of values per name and of changes per dictionary. The last values and changes are kept."""
 LINKS = 10
 """Maximum length of a chain of names that refer to each other."""
 DOCUMENTS = 4
-"""Maximum number of configurations that a script may load."""
+"""Maximum number of configurations that are read for a script."""
 _LOADS = re.compile(r"yaml|OmegaConf|toml|json\.load|hydra|(?i:load_config)")
 _DOCUMENT = re.compile(
     r"(?!.*(?:deepspeed|accelerate|zero\d|tokenizer|dataset|result))[\w./\-]{1,120}\.(?:ya?ml|toml|json)"
@@ -44,7 +44,7 @@ class Definitions(Gathered):
     """Resolves the names of a script and of modules in the same folder.
 
     Attributes:
-        at: the line of the lookup; later assignments do not count.
+        at: the line of the lookup. Later assignments do not count.
         inside: the function that contains the lookup.
         steps: number of names looked up for the current setting.
         deciding: branches whose condition is being evaluated.
@@ -58,7 +58,7 @@ class Definitions(Gathered):
         self._around: dict[int, list[Branch]] = {}
 
     def meant(self) -> list[tuple[str, ast.expr, int]]:
-        """Return the fields of imported classes that the script instantiates or that a parser fills in."""
+        """Return the fields of classes that the script instantiates, or that it passes to a parser."""
         found: list[tuple[str, ast.expr, int]] = []
         seen: set[str] = set()
         waiting: list[tuple[str, int]] = []
@@ -76,7 +76,7 @@ class Definitions(Gathered):
                 continue
             seen.add(name)
             for key, value, at in self.classes.get(name, []):
-                if key not in given.get(name, ()):  # a value that the script passes is not a default
+                if key not in given.get(name, ()):  # not a value that the script passes
                     found.append((key, value, at or line))
                 waiting += [(n.id, line) for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in self.classes]
             waiting += [(inner, line) for inner in self.nested.get(name, [])]
@@ -100,7 +100,7 @@ class Definitions(Gathered):
                 kept = self._loaded(node, least=2) or agreed(self.fields.get(name, [])) or self._loaded(node)
                 return kept or agreed(self._items_named(name)) or option
             case ast.Call(func=ast.Name(id=name), args=[_, *_, value]) if "env" in name.lower():
-                return value  # the script's own function that reads the environment and has a default
+                return value  # a custom function that reads an environment variable with a default
             case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))) if owner in self.takers:
                 return agreed(self._given(self.takers[owner], name))
             case ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):
@@ -119,7 +119,7 @@ class Definitions(Gathered):
         return [value for value in self.keyed.get(name, []) if not _of_the_name(value, name)]
 
     def _loaded(self, node: ast.expr, least: int = 1) -> ast.expr | None:
-        """Return ``config["a"]["b"]`` or ``config.a.b`` from a loaded configuration, which is identified by its
+        """Return the value of ``config["a"]["b"]`` or ``config.a.b`` in a loaded configuration that contains its
         keys."""
         if not self.documents:
             return None
@@ -133,7 +133,8 @@ class Definitions(Gathered):
         return None
 
     def path_into(self, node: ast.expr) -> list[str]:
-        """Return the keys of ``config["a"].b``, including those of ``config`` itself if it is such an item."""
+        """Return the keys in ``config["a"].b``. If ``config`` is itself an item of a configuration, its keys come
+        first."""
         path: list[str] = []
         for _ in range(LONGEST_PATH):
             match node:
@@ -152,7 +153,7 @@ class Definitions(Gathered):
         return path
 
     def _document_of(self, node: ast.expr) -> dict[str, Entry] | None:
-        """Return the document that a name refers to if a file was opened for it."""
+        """Return the document that a name refers to, if the script assigns an opened file to the name."""
         held: ast.expr | None = node
         for _ in range(LONGEST_PATH):
             match held:
@@ -171,8 +172,8 @@ class Definitions(Gathered):
 
     @cached_property
     def _loads(self) -> dict[Path, tuple[int, Launch | ReadError]]:
-        """Return the configurations that the script loads: the line that names each one, and its content or the
-        error."""
+        """Return the configurations that the script loads: the line that names each configuration, and its content or
+        the error."""
         found: dict[Path, tuple[int, Launch | ReadError]] = {}
         for named, line in self._named_documents() if self.path else ():
             assert self.path is not None
@@ -187,17 +188,16 @@ class Definitions(Gathered):
 
     @cached_property
     def documents(self) -> list[tuple[dict[str, Entry], int]]:
-        """Return the configurations in the same folder that the script loads, by key, and the line that names each
-        one."""
+        """Return the configurations that the script loads, by key, and the line that names each configuration."""
         return [(_by_key(read), line) for line, read in self._loads.values() if isinstance(read, Launch)]
 
     def unread_documents(self) -> list[str]:
-        """Return the reason for each configuration of the script that cannot be read."""
+        """Return a note with the reason for each configuration that the script loads and that cannot be read."""
         return [f"{at.name} was not read: {e}" for at, (_, e) in self._loads.items() if isinstance(e, ReadError)]
 
     def _named_documents(self) -> list[tuple[str, int]]:
-        """Return paths of configurations: from options, or else from texts, or else from Hydra, plus those that an
-        imported module opens for the script."""
+        """Return the paths of configurations, and the lines that name them. Paths come from files that a module opens,
+        from options, from Hydra's arguments, and from other texts."""
         opened = [(evaluate(self.opened[name]), line) for name, line in self.named.items() if name in self.opened]
         named: list[tuple[object, int]] = [*opened]
         if not _LOADS.search(self.text):
@@ -219,7 +219,7 @@ class Definitions(Gathered):
         return [(word, line) for word, line in texts if line and word and _DOCUMENT.fullmatch(word)]
 
     def _latest(self, name: str) -> ast.expr | None:
-        """Return the last value of a name before the current line, or else its first value.
+        """Return the last value of a name before the current line; if there is no such value, return its first value.
 
         A branch that may not run does not change an earlier value. If branches set different values, the value is
         unknown.
@@ -237,14 +237,15 @@ class Definitions(Gathered):
         return None if isinstance(found, ast.Name) and found.id == name else found
 
     def _values_of(self, name: str) -> list[tuple[int, ast.expr, bool | None]]:
-        """Return the values that branches assign to a name, by line, and whether each branch certainly runs."""
+        """Return the values assigned to a name, with their lines, and whether each assignment certainly runs.
+        Assignments that do not run are omitted."""
         given = [(line, value, self.taken(line)) for line, value in self.values.get(name, [])[-VALUES:]]
         return [each for each in given if each[2] is not False]
 
     def taken(self, line: int) -> bool | None:
-        """Return whether a line certainly runs before the current line, or None if unknown.
+        """Return whether a line runs before the current line: True, False, or None if unknown.
 
-        An option that is not passed keeps its default.
+        Options that are not passed have their defaults.
         """
         if line not in self._around:
             self._around[line] = [b for b in self.branches if b.first <= line <= b.last]
@@ -253,7 +254,7 @@ class Definitions(Gathered):
         return False if False in told else None if None in told else True
 
     def _decided(self, branch: Branch) -> bool | None:
-        """Return whether a branch runs, if the script itself determines it."""
+        """Return whether a branch runs, or None if the script does not determine it."""
         if branch.test is None or len(self.deciding) == LINKS or branch in self.deciding:
             return None
         asked, self.at = self.at, branch.first
@@ -264,7 +265,7 @@ class Definitions(Gathered):
         return bool(value) == branch.wanted if told else None
 
     def _passed(self, name: str) -> ast.expr | None:
-        """Return the value that the script passes for this parameter, or else its default, if all calls agree."""
+        """Return the value that the script passes for a parameter if all calls agree; otherwise, return its default."""
         passed = self._given({function for function, _ in self.parameters.get(name, [])}, name)
         return agreed([v for v in passed if not (isinstance(v, ast.Name) and v.id == name)]) or agreed(
             [value for _, value in self.parameters.get(name, [])]
@@ -302,7 +303,8 @@ class Definitions(Gathered):
         return held.values[keys.index(name)] if name in keys else None
 
     def spread(self, node: ast.expr) -> ast.Dict | None:
-        """Return the dictionary in ``**node``; for a name, the last one before the current line."""
+        """Return the dictionary in ``**node``. For a name, return the last dictionary assigned before the current
+        line."""
         for _ in range(LINKS):
             match node:
                 case ast.Dict():
@@ -329,14 +331,14 @@ class Definitions(Gathered):
         return None
 
     def _made(self, name: str) -> tuple[int, ast.expr] | None:
-        """Return the last assignment of a dictionary to a name before the current line, or else of any value: its place
-        and its value."""
+        """Return the line and the value of the last assignment to a name before the current line. Assignments of
+        dictionaries take precedence."""
         given = [(line, value) for line, value, _ in self._values_of(name) if line < self.at]
         plain = [(line, value) for line, value in given if isinstance(value, ast.Dict) or is_dict(value)]
         return (plain or given)[-1] if given else None
 
     def changes_of(self, node: ast.expr) -> list[Change]:
-        """Return the entries that were added to a named dictionary before the current line, the last one first."""
+        """Return the changes of a named dictionary before the current line, the last change first."""
         found: list[Change] = []
         for _ in range(LINKS):
             if not isinstance(node, ast.Name):
@@ -367,7 +369,7 @@ class Definitions(Gathered):
 
 
 def _mentions(node: ast.expr, owner: ast.expr) -> bool:
-    """Return whether an expression uses the previous value of a name, as in ``config["lr"] = float(config["lr"])``."""
+    """Return whether an expression refers to the name of its owner, as in ``config["lr"] = float(config["lr"])``."""
     return any(isinstance(n, ast.Name) and isinstance(owner, ast.Name) and n.id == owner.id for n in ast.walk(node))
 
 
@@ -376,12 +378,12 @@ def _documents_among(named: list[tuple[object, int]]) -> list[tuple[str, int]]:
 
 
 def _by_key(document: Launch) -> dict[str, Entry]:
-    """Return the entries of a document by key; the first entry of a key counts."""
+    """Return the entries of a document by key. If a key occurs more than once, the first entry counts."""
     return {entry.key: entry for entry in reversed(document.entries)}
 
 
 def _path(node: ast.Constant | ast.BinOp) -> str:
-    """Return the path in a word or at the end of ``ROOT / "configs" / "grpo.yaml"``."""
+    """Return the path in a word, or the literal path at the end of ``ROOT / "configs" / "grpo.yaml"``."""
     match node:
         case ast.Constant(value=str(word)):
             return word
@@ -392,17 +394,17 @@ def _path(node: ast.Constant | ast.BinOp) -> str:
 
 
 def _of_the_name(value: ast.expr, name: str) -> bool:
-    """Return whether an expression only passes on a value of the same name."""
+    """Return whether an expression only refers to another value of the same name."""
     return name_of(value) == name or (
         isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant) and value.slice.value == name
     )
 
 
 def _nothing(value: ast.expr) -> bool:
-    """Return whether an option has no default."""
+    """Return whether the default of an option is None."""
     return isinstance(value, ast.Constant) and value.value is None
 
 
 def agreed(found: list[ast.expr]) -> ast.expr | None:
-    """Return the expression on which all agree, or None if they differ."""
+    """Return the expression if all expressions in the list are equal; otherwise None."""
     return found[0] if len(found) == 1 or len({ast.dump(f) for f in found[:20]}) == 1 else None

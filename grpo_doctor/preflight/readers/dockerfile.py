@@ -13,7 +13,7 @@ _PAIR = re.compile(r"(\w+)\s+([^=]*)")
 
 
 def dockerfile(text: str) -> str:
-    """Return the text of a shell script with the commands and variables of a Dockerfile, at the same lines."""
+    """Return a shell script with the commands and variables of a Dockerfile on the same lines."""
     lines: list[str] = []
     entry: tuple[int, list[str]] | None = None
     for line, length in _instructions(text):
@@ -33,7 +33,7 @@ def dockerfile(text: str) -> str:
 
 
 def _instructions(text: str) -> list[tuple[str, int]]:
-    """Return the instructions, each with its lines."""
+    """Return the instructions, each with its number of lines."""
     found: list[tuple[str, int]] = []
     held: list[str] = []
     for line in text.split("\n"):
@@ -45,7 +45,7 @@ def _instructions(text: str) -> list[tuple[str, int]]:
 
 
 def _array(said: str) -> list[str] | None:
-    """Return the words of ``["python", "train.py"]``, or None if it is not such a list."""
+    """Return the words of a list such as ``["python", "train.py"]``, or None if the text is not such a list."""
     try:
         words = json.loads(said.replace("\\\n", " ")) if said.lstrip()[:1] == "[" else None
     except ValueError:

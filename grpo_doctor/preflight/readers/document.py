@@ -1,4 +1,4 @@
-"""Reads YAML, TOML and JSON as settings with dotted keys. YAML is read as nodes; no objects are constructed."""
+"""Reads YAML, TOML and JSON as settings with dotted keys. YAML is read as nodes, and no objects are constructed."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ _KEY = re.compile(r"""[\s\-{,]*(?:[\w\-]+\.)*["']?([\w\-]+)["']?\s*[:=]""")
 _OVERRIDE = re.compile(r"[+~]{0,2}([A-Za-z_][\w./\-]{0,200})=(.*)", re.DOTALL)
 _Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 BASES = ("defaults", "inherit", "inherits", "inherit_from", "base", "base_config", "_base_", "extends")
-"""Keys that name base configurations."""
+"""Keys whose values name base configurations."""
 DEEPEST = 100
-"""Maximum nesting."""
+"""Maximum nesting of a document."""
 CHAIN = 5
 """Maximum length of a chain of base configurations."""
 _GLOBAL = re.compile(r"(?m)^#\s*@package\s+_global_")
-"""Header of a Hydra document whose keys start at the top level, in any folder."""
+"""Header of a Hydra document whose keys are at the top level, regardless of the document's folder."""
 BUILT_ON = 50
 """Maximum number of base configurations per file."""
 _DOTS = re.compile(r"(?<![\w\-\"'])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
-"""Dotted TOML keys nested deeper than in any real configuration; the parser's memory grows with the square of their
-depth."""
+"""Dotted TOML keys that are nested deeper than in any real configuration. The parser's memory grows with the square of
+the depth."""
 
 
 def read_document(text: str, path: Path, depth: int = 0, said: Mapping[str, Any] | None = None) -> list[Launch]:
     """Return the settings of a document and its base configurations.
 
-    Raises `ReadError`. ``said`` contains the keys that the command sets, which the document may refer to.
+    Raises `ReadError`. ``said`` contains the keys that the command sets, because the document may refer to them.
     """
     launch = _parsed(text, path.suffix)
     _unwrap(launch)
@@ -55,7 +55,7 @@ def read_document(text: str, path: Path, depth: int = 0, said: Mapping[str, Any]
 
 
 def _parsed(text: str, suffix: str) -> Launch:
-    """Return the settings of a document itself."""
+    """Return the settings of a document, without its base configurations."""
     launch = Launch("")
     try:
         for key, value, line in _pairs(text, suffix):
@@ -71,7 +71,7 @@ def _parsed(text: str, suffix: str) -> Launch:
 
 
 def _parts(launch: Launch, path: Path) -> None:
-    """Join the documents of one run in the same folder, each as a section."""
+    """Join the documents of one run in the same folder, each as a separate section."""
     parts = documents()
     if path.stem not in parts or all(parts[s] == parts[path.stem] or not path.with_stem(s).is_file() for s in parts):
         return
@@ -102,7 +102,7 @@ def _pairs(text: str, suffix: str) -> Iterator[tuple[str, Any, int]]:
 
 
 def flat(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Return the dotted keys of a document and their values; a list of scalars counts as one value."""
+    """Yield the dotted keys of a document with their values. A list of scalars counts as one value."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield from flat(item, f"{path}.{key}" if path else str(key))
@@ -123,7 +123,7 @@ def _lines_of(text: str) -> dict[str, int]:
 
 
 def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
-    """Return the settings from YAML nodes, with a limit on nesting; no objects are constructed."""
+    """Yield the settings from YAML nodes, with a limit on nesting. No objects are constructed."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         spent()
@@ -136,7 +136,7 @@ def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
 
 
 def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """Return the settings of a node. Those of a mapping come before those that it merges with ``<<``."""
+    """Yield the settings of a node. The keys of a mapping come before the keys that it merges with ``<<``."""
     spent()
     if depth > DEEPEST:  # a mapping that contains itself
         raise _too_deep()
@@ -157,8 +157,8 @@ def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, i
 
 
 def _of_list(node: yaml.SequenceNode, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """Return the settings of a list: its scalars are one setting, and the keys of other items contain the number of the
-    item."""
+    """Yield the settings of a list. The scalars of a list are one setting, and the keys of other items contain the
+    number of the item."""
     items = Items()
     for number, value in enumerate(node.value):
         if isinstance(value, yaml.ScalarNode):
@@ -173,7 +173,7 @@ def _of_list(node: yaml.SequenceNode, path: str, depth: int) -> Iterator[tuple[s
 
 
 def _scalar(node: yaml.ScalarNode) -> Any:
-    """Parse a scalar; a block scalar stays a string."""
+    """Parse a scalar. A block scalar stays a string."""
     return node.value if node.style in ("|", ">") else scalar(node.value)
 
 
@@ -192,7 +192,7 @@ def _unwrap(launch: Launch) -> None:
 
 
 def _sweep(launch: Launch) -> None:
-    """Read a W&B sweep: ``parameters.lr.value`` is a single setting, while ``values`` and ranges are several values."""
+    """Read a W&B sweep. ``parameters.lr.value`` is a single value, while ``values`` and ranges are several values."""
     if any(e.key == "method" for e in launch.entries):
         launch.entries = [_of_sweep(e) if e.key.startswith("parameters.") else e for e in launch.entries]
 
@@ -208,7 +208,7 @@ def _of_sweep(entry: Entry) -> Entry:
 
 
 def _overrides(launch: Launch) -> None:
-    """Read Hydra's list of overrides ``a.b=c`` from a separate document or from the run's own."""
+    """Read Hydra's list of overrides ``a.b=c``, from a separate document or from the document of the run."""
     listed = [
         e for e in launch.entries if e.key in ("", "overrides", "hydra.overrides.task") and isinstance(e.value, list)
     ]
@@ -219,18 +219,18 @@ def _overrides(launch: Launch) -> None:
 
 
 def _bases(launch: Launch, path: Path, depth: int) -> None:
-    """Add the settings of the base configurations, with a note for a missing one."""
+    """Add the settings of the base configurations, with a note for each base configuration that was not read."""
     named = [(e, "") for e in launch.entries if re.sub(r"\.\d+$", "", e.key) in BASES]
     hydra = [(e, e.key.split(".", 2)[2]) for e in launch.entries if re.fullmatch(r"defaults\.[^.]*\..+", e.key)]
     if len(named) + len(hydra) > BUILT_ON:
         raise ReadError(f"includes more than {BUILT_ON} other files, so not a configuration")
     hydra = [(e, group.removeprefix("override ")) for e, group in hydra]
-    chosen = [one for one in hydra if "override " in one[0].key]  # overrides the choice in the base configurations
+    chosen = [one for one in hydra if "override " in one[0].key]  # entries that override the base configurations
     for entry, group in (*chosen, *named, *(one for one in hydra if one not in chosen)):
         package = (
             "" if "@_global_" in group else f"{group.split('@')[-1].strip('/').replace('/', '.')}." if group else ""
         )
-        for word in reversed(entry.value) if isinstance(entry.value, list) else [entry.value]:  # the last one counts
+        for word in reversed(entry.value) if isinstance(entry.value, list) else [entry.value]:  # the last item counts
             if not isinstance(word, str) or word == "_self_" or group.startswith(("optional ", "hydra/")):
                 continue
             word = (f"{group.split('@')[0]}/{word}" if group else word).lstrip("/")  # absolute groups in Hydra
@@ -248,7 +248,7 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
 
 
 def _resolve(launch: Launch, said: Mapping[str, Any]) -> None:
-    """Fill in ``${other.key}`` and ``${oc.env:NAME,default}``; any other ``${…}`` stays unresolved."""
+    """Fill in ``${other.key}`` and ``${oc.env:NAME,default}``. Any other ``${…}`` stays unresolved."""
     values = dict(said)
     for entry in launch.entries:
         values.setdefault(entry.key, entry.value)

@@ -23,13 +23,13 @@ _SUFFIXES = ("", ".yaml", ".yml", ".toml", ".json")
 
 
 def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool) -> None:
-    """Add the settings of files that a command names; the command's own settings take precedence.
+    """Add the settings of files that a command names. The settings of the command take precedence.
 
     Args:
         launch: the command.
         path: the script that contains the command.
-        written: text of the files that the script itself writes.
-        scripts: whether to read the defaults of the started program.
+        written: text of each file that the script writes.
+        scripts: whether to add the defaults of the started script.
     """
     launch.followed = True
     said = {entry.key: entry.value for entry in launch.entries}
@@ -44,8 +44,8 @@ def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool
 
 
 def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[str, int] | None = None) -> list[Launch]:
-    """Return the documents that a notebook or script writes, each with the number of lines before it, or with a note if
-    it is unreadable."""
+    """Return the documents that a notebook or script writes, with line numbers of the notebook or script. A document
+    that cannot be read has a note instead."""
     found: list[Launch] = []
     for name, text in written.items():
         if Path(name).suffix in (".yaml", ".yml", ".toml", ".json"):
@@ -65,7 +65,7 @@ def _named(launch: Launch, said: Mapping[str, object]) -> list[str]:
     folder, name = said.get("config_path") or said.get("config_dir"), said.get("config_name")
     if isinstance(name, str):
         if str(folder or "config").strip("./") == "config" and name.removesuffix(".yaml") in _own_documents():
-            return []  # a document of the framework itself, whose defaults the framework's table already contains
+            return []  # the framework's table already contains these defaults
         return [f"{folder}/{name}" if isinstance(folder, str) else name]
     found = [value for key, value in said.items() if key in CONFIGURATIONS and isinstance(value, str)]
     return [str(word) for word in found or _FILE.findall(launch.program)]
@@ -76,9 +76,10 @@ def _own_documents() -> frozenset[str]:
 
 
 def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], only: tuple[str, ...] = ()) -> str:
-    """Add the settings of a file to those of a command; return why it cannot be read, or ""."""
+    """Add the settings of a file to the settings of a command. Return why the file cannot be read, or an empty
+    string."""
     module = _MODULE.search(f" {launch.program}")
-    home = module[1].rpartition(".")[0].replace(".", "/") if module else ""  # where Hydra looks for documents
+    home = module[1].rpartition(".")[0].replace(".", "/") if module else ""  # Hydra's search path
     starts = dict.fromkeys(("", f"{launch.folder}/", f"{home}/", f"{home}/config/"))
     at = next((at for start in starts if (at := beside(path, f"{start}{named}", _SUFFIXES)) is not None), None)
     text = written.get(named) or (text_of(at) if at is not None else None)
@@ -99,10 +100,9 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
 
 
 def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
-    """Return the defaults of options that a command omits, if its script is in the same folder or was written
-    before."""
+    """Add the defaults of options that a command omits, if its script is found, or was written by the file itself."""
     if any(not f.flat and f.starts(launch.program) for f in frameworks()):
-        return  # the framework tables already contain the omitted options
+        return  # the framework's table already contains these defaults
     module = _MODULE.search(f" {launch.program}")
     scripts = [f"{folder}{module[1].replace('.', '/')}.py" for folder in ("", "src/")] if module else []
     scripts = scripts or _SCRIPT.findall(launch.program)

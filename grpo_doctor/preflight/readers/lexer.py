@@ -13,7 +13,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _REDIRECTION = re.compile(r">>?(?:&\d|\s{0,9}(?:\"[^\"\n]{0,500}\"|[^\s;|&\"]{1,500}))")
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w \-]{0,60}>(?=[\s\"'])")
-"""A placeholder for the reader to fill in, such as ``<your_key>``."""
+"""A placeholder that the user must fill in, such as ``<your_key>``."""
 _FUNCTION = re.compile(r"\(\s{0,9}\)")
 _CASE = re.compile(r"(?:\|[^\s|()]{1,200}){0,50}\)")
 _CONTINUED = re.compile(r"\\\r?\n")
@@ -24,8 +24,8 @@ PIECES = 30_000
 
 @dataclass
 class Word:
-    """A word of a statement: its pieces (each with a flag: are variables in it expanded?), its line, and whether any
-    part of it is quoted."""
+    """A word of a statement: its pieces, its line, and whether any part of the word is quoted. Each piece has a flag
+    that is true if its variables are expanded."""
 
     line: int
     pieces: list[tuple[str, bool]] = field(default_factory=list)
@@ -34,12 +34,12 @@ class Word:
 
 @dataclass
 class Statement:
-    """Words up to the end of a command; ``array`` is the variable whose elements they are.
+    """Words up to the end of a command. ``array`` is the name of an array if the words are its elements.
 
-    ``document`` is the here-document that the command reads, ``line`` is where it begins, ``literal`` is whether
-    variables in it stay unexpanded, and ``target`` is where the output goes. ``function`` is the function whose body
-    follows, and ``goes_on`` is whether ``&&`` or ``||`` follows. ``appended`` is whether an array already had elements,
-    and ``label`` contains the patterns of a branch of ``case``.
+    ``document`` is the here-document that the command reads, ``line`` is its first line, and ``literal`` is whether its
+    variables stay unexpanded. ``target`` is the file to which the output is written. ``function`` is the name of a
+    function whose body follows, and ``goes_on`` is whether ``&&`` or ``||`` follows. ``appended`` is whether the words
+    are appended to an array, and ``label`` contains the patterns of a branch of ``case``.
     """
 
     words: list[Word]
@@ -60,7 +60,7 @@ def raw_text(word: Word) -> str:
 
 
 class Lexer:
-    """Splits a script into statements; an unclosed quote is taken literally."""
+    """Splits a script into statements. An unclosed quote is taken literally."""
 
     def __init__(self, text: str) -> None:
         self.text, self.at, self.line, self.count = text, 0, 1, 0
@@ -84,7 +84,7 @@ class Lexer:
         yield from self.done
 
     def _put(self, text: str, filled: bool, to: int) -> None:
-        """Add a piece to the word and continue after it."""
+        """Add a piece to the current word, and continue at ``to``."""
         self.word = self.word or Word(self.line)
         self.word.quoted |= self.text[self.at] in "'\""
         self.word.pieces.append((text, filled))
@@ -142,7 +142,7 @@ class Lexer:
         return self._function()
 
     def _function(self) -> bool:
-        """Process ``name()`` or ``function name()``, whose body follows."""
+        """Process ``name()`` or ``function name()``, after which the body of the function follows."""
         text, at = self.text, self.at
         if text[at] != "(" or self.array or len(self.words) > 2:
             return False
@@ -166,7 +166,7 @@ class Lexer:
             self._put("<<<", False, at + 3)
             self._end_word()
         elif text[at] == "<" and (blank := _PLACEHOLDER.match(text, at)) is not None:
-            self._put("$", False, at)  # the value is therefore unknown
+            self._put("$", False, at)  # marks the value as unknown
             self._put(blank[0], False, blank.end())
         elif text[at] == "<" and not self.array and (here := _HEREDOC.match(text, at)):
             self.document, self.literal = here[2], bool(here[1])
@@ -209,13 +209,14 @@ class Lexer:
         self._go(at + 1)
 
     def _names_a_case(self) -> bool:
-        """Return whether the only word is the pattern of a case: ``--lr)``, ``-l|--lr)`` or
+        """Return whether the only word is a pattern of ``case``, as in ``--lr)``, ``-l|--lr)`` or
         ``peft.enabled=false|peft=0)``."""
         word = raw_text(self.words[0])
         return word[:1] == "-" or ("=" in word and _CASE.match(self.text, self.at) is not None)
 
     def _end_of_document(self, start: int) -> int:
-        """Return the index after the here-document that begins at ``start``, or ``start`` if it never ends."""
+        """Return the index after the here-document that begins at ``start``, or ``start`` if the here-document has no
+        end."""
         if self.document in self.endless:
             return start
         found = re.compile(rf"^[ \t]*{self.document}[ \t\r]*$", re.MULTILINE).search(self.text, start)
@@ -225,7 +226,8 @@ class Lexer:
 
 
 def _closing(text: str, start: int) -> int:
-    """Return the index of the quote that closes the one at ``start``, or -1 if there is none within about 200 lines."""
+    """Return the index of the quote that closes the quote at ``start``, or -1 if there is no closing quote within
+    20,000 characters."""
     quote, i = text[start], start + 1
     limit = min(len(text), start + 20_000)
     while i < limit:
@@ -236,7 +238,8 @@ def _closing(text: str, start: int) -> int:
 
 
 def _bracket(text: str, start: int) -> int:
-    """Return the index after the matching bracket; capped if it is unmatched."""
+    """Return the index after the matching bracket. If there is no matching bracket, return at most ``start`` plus
+    5,000."""
     opening, closing, depth = text[start], ")" if text[start] == "(" else "}", 0
     for i in range(start, min(len(text), start + 5_000)):
         depth += (text[i] == opening) - (text[i] == closing)

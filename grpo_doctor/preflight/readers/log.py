@@ -1,6 +1,6 @@
 """Reads configurations from logs: dumps of mappings and arguments, Megatron tables, and commands after ``+``.
 
-A dump contains every setting of the run, so absent settings do not get defaults.
+A dump contains every setting of the run, so defaults are not added for absent settings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .document import flat
 from .shell import read_shell
 
 LINES = 20_000
-"""Number of lines at the start of a log that are searched."""
+"""Number of lines at the start of a log that are searched for configurations."""
 LONGEST = 4_000
 """Maximum number of lines per dump."""
 _DUMP = re.compile(r"(?:^|[\s:=])(Namespace|RLHFArguments|\w*(?:GRPO|RLOO|PPO)\w*(?:Config|Args|Arguments))\((.*)$")
@@ -36,7 +36,7 @@ FEWEST = 5
 
 
 def read_log(text: str, path: Path) -> list[Launch]:
-    """Return a launch for every configuration that a log prints."""
+    """Return a launch for every configuration that a log contains."""
     lines = [_PREFIX.sub("", line) for line in text.split("\n")[:LINES]]
     echoing = [number for number, line in enumerate(lines) if _ECHOED.match(line)][:COMMANDS]
     last = echoing[-1] + 1 if echoing else 0
@@ -46,7 +46,7 @@ def read_log(text: str, path: Path) -> list[Launch]:
 
 
 def _mappings(lines: list[str]) -> Iterator[Launch]:
-    """Return mappings that span several lines, as verl, NeMo-RL and EasyR1 print them."""
+    """Yield a launch for each mapping that spans several lines, as printed by verl, NeMo-RL and EasyR1."""
     reader, start = Config(), 0
     for number, line in enumerate(lines, 1):
         if not reader.open:
@@ -57,8 +57,8 @@ def _mappings(lines: list[str]) -> Iterator[Launch]:
 
 
 def _arguments(lines: list[str]) -> Iterator[Launch]:
-    """Return ``Namespace(k=8, …)`` and ``GRPOConfig(`` with one field per line, as transformers prints its
-    arguments."""
+    """Yield a launch for each ``Namespace(k=8, …)``, and for each ``GRPOConfig(`` with one field per line, as printed
+    by transformers."""
     dumps = ((number, found) for number, line in enumerate(lines, 1) if (found := _DUMP.search(line[:WIDEST])))
     left = WIDEST
     for number, found in islice(dumps, COMMANDS):
@@ -98,7 +98,8 @@ def _fields(lines: list[str]) -> list[tuple[str, Any]]:
 
 
 def _tables(lines: list[str]) -> Iterator[Launch]:
-    """Return tables of ``name ...... value``, as Megatron and frameworks built on it (slime) print their arguments."""
+    """Yield a launch for the lines ``name ...... value``, as printed by Megatron and frameworks built on it, such as
+    slime."""
     found = [(number, match) for number, line in enumerate(lines, 1) if (match := _DOTTED.match(line)) is not None]
     if len(found) >= FEWEST:
         yield _launch("", [(match[1], scalar(match[2])) for _, match in found], found[0][0])

@@ -1,4 +1,4 @@
-"""Converts Makefiles to shell scripts: recipes become commands, and the shell reader fills in variables."""
+"""Converts Makefiles to shell scripts. Recipes become commands, and the shell reader fills in the variables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _ASSIGNMENT = re.compile(r"(?:export\s+)?(\w+)\s*[:?+]?=\s*(.*)")
 
 
 def makefile(text: str) -> str:
-    """Return the text of a shell script with the recipes and variables of a Makefile, line by line."""
+    """Return a shell script with the recipes and variables of a Makefile on the same lines."""
     lines: list[str] = []
     going = recipe = assigned = False
     for line in text.split("\n"):

@@ -1,6 +1,6 @@
-"""Extracts the code blocks of a Markdown document, such as an issue comment, and picks the reader for each.
+"""Extracts the code blocks of a Markdown document, such as an issue comment, with the file suffix of each block.
 
-Code without a fence is recognised by its lines: YAML keys, and flags on lines that lost their backslashes.
+Code without a fence is recognised by its lines: YAML keys, or flags on lines whose backslashes are missing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _FENCED = re.compile(
     r"(?P<text>.*?)(?:^[ \t]{0,9}(?P=fence)[ \t]*$|\Z)"
 )
 _SPAN = re.compile(r"(?<!`)`(?P<text>[^`\n]*+\n[^`]*+)`(?!`)")
-"""Inline code that spans several lines, which people use instead of a code block."""
+"""Inline code that spans several lines, which users write instead of a code block."""
 _SUFFIXES = {
     **dict.fromkeys(("python", "py", "python3", "ipython"), ".py"),
     **dict.fromkeys(("yaml", "yml"), ".yaml"),
@@ -27,14 +27,14 @@ _YAML = re.compile(r"(?m)^[ \t]*[\w.\-]{2,60}:(?:[ \t]+[^\s{\[|].*)?$")
 _UNFENCED = re.compile(
     r"(?m)^(?P<text>[a-z][\w.\-]{1,60}:(?:[ \t].*)?$(?:\n(?:[ \t]*(?:#.*|- .*|[a-z_][\w.\-]{0,60}:(?:[ \t].*)?)?$))*)"
 )
-"""Lines of YAML between lines of prose: lowercase keys, items, comments and empty lines."""
+"""Lines of YAML between lines of prose: lowercase keys, list items, comments and empty lines."""
 _OVERRIDES = re.compile(r"(?m)^.*\b(?P<text>overrides: \[.*\])[ \t]*$")
-"""The part of a failing command that Hydra repeats."""
+"""A list of overrides in one line, as in the output of Hydra."""
 _LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\(https?://[^\s()]{1,500}\)")
 _UNCONTINUED = re.compile(r"(?<=[^\s\\])[ \t]*\n(?=[ \t]*--[a-z][\w.\-]*)")
-"""The end of a line before a line of flags that lacks the backslash which a shell requires there."""
+"""A line break before a line of flags, without the backslash that a shell requires at the end of the first line."""
 FEWEST = 3
-"""Minimum number of ``key: value`` lines for a block without a language to count as a document."""
+"""Minimum number of ``key: value`` lines at which a block without a language counts as a document."""
 
 
 class Block(NamedTuple):
@@ -46,7 +46,7 @@ class Block(NamedTuple):
 
 
 def blocks(text: str) -> tuple[str, list[Block]]:
-    """Return the shell text with unchanged line numbers, and the blocks in other languages."""
+    """Return the shell text of a document, with unchanged line numbers, and the blocks in other languages."""
     found: list[Block] = []
 
     def take(match: re.Match[str]) -> str:
@@ -70,7 +70,7 @@ def blocks(text: str) -> tuple[str, list[Block]]:
 
 
 def _suffix(code: str) -> str:
-    """Guess the file suffix of code whose language is not given."""
+    """Guess the file suffix of code without a language."""
     if _PYTHON.search(code):
         return ".py"
     if len(_YAML.findall(code)) >= FEWEST:

@@ -17,25 +17,25 @@ TOKENS = 60_000
 """Maximum number of tokens per script, which limits the time spent on parsing."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 BROKEN = 3
-"""Maximum number of statements that do not parse; if there are more, the text is not Python."""
+"""Maximum number of statements that do not parse. With more such statements, the text is not Python."""
 SIBLINGS = 8
 """Maximum number of imported modules in the same folder that are read."""
 LENGTH = 100_000
-"""Total size of these modules in characters after which no further module is read."""
+"""Total size of the imported modules in characters above which no further module is read."""
 IMPORTS = 500
-"""Maximum number of imported names that are looked for next to a script."""
+"""Maximum number of imported names that are searched for in the folder of a script."""
 
 
 def parsed(text: str) -> tuple[ast.Module, list[int]]:
-    """Return the syntax tree of a text, and the lines of omitted statements (newer or invalid syntax).
+    """Return the syntax tree of a text, and the lines of omitted statements, whose syntax is newer or invalid.
 
-    Raises `ReadError` beyond `TOKENS`.
+    Raises `ReadError` if the text has more than `TOKENS` tokens.
     """
     if len(text) > TOKENS and len(_TOKEN.findall(text)) > TOKENS:
         raise ReadError(f"more than {TOKENS} Python tokens, so not a configuration")
     lines = text.split("\n")
     if next((line for line in lines if line.strip() and line.lstrip()[0] != "#"), "")[:1] in (" ", "\t"):
-        tree, left_out = parsed(f"if True:\n{text}")  # an excerpt of a function
+        tree, left_out = parsed(f"if True:\n{text}")  # the text is an excerpt of a function
         return ast.increment_lineno(tree, -1), [line - 1 for line in left_out]
     left_out = []
     while True:
@@ -54,11 +54,11 @@ def parsed(text: str) -> tuple[ast.Module, list[int]]:
 
 
 _CANNOT = ("was never closed", "expected an indented block", "unexpected indent", "unindent", "unmatched")
-"""Python's messages for a script that no version can run; newer syntax gives other messages."""
+"""Python's error messages for a script that no version can run. Newer syntax causes other messages."""
 
 
 def cannot_run(text: str) -> tuple[int, str] | None:
-    """Return the line at which every Python version rejects a script, and the message."""
+    """Return the line at which every Python version rejects a script, and the error message."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -77,7 +77,8 @@ def cannot_run(text: str) -> tuple[int, str] | None:
 
 
 def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
-    """Return the imported modules in the same folder, and the modules that they import; their lines are 0."""
+    """Return the imported modules in the same folder, and the modules that they import in turn. All line numbers are
+    set to 0."""
     found: dict[Path, ast.Module] = {}
     waiting = [(path, tree) for tree in trees]
     looked_for = length = 0
@@ -100,13 +101,13 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
                 try:
                     found[at] = _elsewhere(text)
                 except (SyntaxError, ValueError, RecursionError, MemoryError):
-                    continue  # the names of the module stay unresolved, and each affected setting reports this
+                    continue  # the affected settings are reported as unresolved
                 waiting.append((at, found[at]))
     return list(found.values())
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Yield every statement of a tree, but not its expressions."""
+    """Yield every statement of a tree, including nested statements, but no expressions."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -129,7 +130,7 @@ def _imported(node: ast.AST) -> list[str]:
 
 
 def _begins(line: str) -> bool:
-    """Return whether a module-level statement begins here."""
+    """Return whether a module-level statement begins on a line."""
     return bool(line) and (line[0].isalpha() or line[0] in "_@") and not line.startswith(("else", "elif", "except"))
 
 
@@ -141,7 +142,7 @@ def plain(text: str) -> str:
 
 
 def magics(text: str) -> list[tuple[str, int]]:
-    """Return the commands that IPython runs, after ``!`` and ``%run``, each with the number of lines before it."""
+    """Return the commands that IPython runs after ``!`` and ``%run``, each with the number of lines before it."""
     if not re.search(r"^[ \t]*(?:!|%run)", text, re.MULTILINE) or _is_python(text):
         return []
     found: list[tuple[str, int]] = []
@@ -155,7 +156,8 @@ def magics(text: str) -> list[tuple[str, int]]:
 
 
 def _magic(text: str) -> Iterator[tuple[str, str, bool | None]]:
-    """Yield each line, the line without IPython syntax, and whether such syntax begins there (None if it continues)."""
+    """Yield each line, the line without IPython syntax, and whether IPython syntax begins on the line (None if it
+    continues)."""
     going = False
     for line in text.split("\n"):
         bare = line.lstrip()
@@ -165,7 +167,7 @@ def _magic(text: str) -> Iterator[tuple[str, str, bool | None]]:
 
 
 def _is_python(text: str) -> bool:
-    """Return whether a text parses unchanged: a line that begins with ``%`` may continue an expression."""
+    """Return whether a text parses unchanged, because a line that begins with ``%`` may continue an expression."""
     try:
         return not parsed(text)[1]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -173,8 +175,8 @@ def _is_python(text: str) -> bool:
 
 
 def walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Yield every statement, call, dictionary and list in text order, with the name of the enclosing class, function or
-    variable."""
+    """Yield every statement, call, dictionary and list in the order of the text, with the name of the enclosing class,
+    function or variable."""
     stack: list[tuple[ast.AST, str]] = [(tree, "")]
     while stack:
         node, inside = stack.pop()
@@ -197,7 +199,7 @@ _MEANT = (ast.stmt, ast.Call, ast.Dict, ast.List)
 
 
 def name_of(function: ast.expr) -> str:
-    """Return the last part of a called name, such as ``Config`` for ``module.Config``; empty if it has no name."""
+    """Return the last part of a name, such as ``Config`` for ``module.Config``; empty if the expression has no name."""
     if isinstance(function, ast.Attribute):
         return function.attr
     return function.id if isinstance(function, ast.Name) else ""
@@ -217,7 +219,8 @@ def as_dict(call: ast.Call, apart: Container[str] = ()) -> ast.Dict:
 
 @lru_cache(maxsize=2 * SIBLINGS)
 def _elsewhere(text: str) -> ast.Module:
-    """Return the tree of another file, in which every line is 0. Programs in one file may share it."""
+    """Return the syntax tree of an imported module, with all line numbers set to 0. Several scripts may share the
+    tree."""
     tree = parsed(text)[0]
     for node in ast.walk(tree):
         if hasattr(node, "lineno"):

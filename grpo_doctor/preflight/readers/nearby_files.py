@@ -1,4 +1,4 @@
-"""Finds files that a configuration names, in its folder and in parent folders, because paths often start at the
+"""Finds the files that a configuration names, in its folder and in parent folders, because paths often start at the
 repository root."""
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ _ROOT = re.compile(r"^(?:\$\{?\w+\}?|~)/+")
 NAMES = 2_000
 """Maximum number of names that are read per folder."""
 UPWARD = 8
-"""Maximum number of parent folders in which a named path may start."""
+"""Maximum number of parent folders that are searched."""
 LARGEST = 1 << 18
-"""Maximum size of such a file in bytes."""
+"""Maximum size in bytes of a file that a configuration names."""
 
 
 def beside(path: Path, named: str, suffixes: tuple[str, ...] = ("",)) -> Path | None:
-    """Return the file that ``named`` refers to in the file at ``path``, or None if it is missing or outside."""
+    """Return the file to which ``named`` refers in the file at ``path``, or None if it is missing or outside the
+    searched folders."""
     named = unrooted(named.strip())
     if not named or len(named) > 200 or "\0" in named or "$" in named or ".." in Path(named).parts[2:]:
         return None
@@ -27,8 +28,8 @@ def beside(path: Path, named: str, suffixes: tuple[str, ...] = ("",)) -> Path | 
 
 
 def _parts(named: str) -> list[str]:
-    """Return a named path. For an absolute path, return its possible remainders in another checkout, longest first,
-    down to folder and file."""
+    """Return the paths to search for. For an absolute path, return its endings, the longest first, because the file may
+    be in another checkout."""
     parts = Path(named).parts
     return (
         ["/".join(parts[at:]) for at in range(1, min(len(parts) - 1, UPWARD))] if Path(named).is_absolute() else [named]
@@ -36,7 +37,8 @@ def _parts(named: str) -> list[str]:
 
 
 def unrooted(named: str) -> str:
-    """Remove a leading variable or command substitution from a path, because it means the project folder."""
+    """Remove a leading variable or command substitution from a path, because the result usually refers to the project
+    folder."""
     if not named.startswith(("$(", "${")):
         return _ROOT.sub("", named, count=1)
     opening, closing = named[1], ")" if named[1] == "(" else "}"
@@ -55,7 +57,7 @@ def around(path: Path) -> frozenset[str]:
 
 
 def named_like(path: Path, patterns: Sequence[str]) -> Iterator[Path]:
-    """Return matching files in the folder of a file and its parents, nearest folder first, in the order of the
+    """Yield matching files in the folder of a file and its parent folders, nearest folder first, in the order of the
     patterns."""
     any_of_them = re.compile("|".join(patterns))
     for folder in _folders(path):
@@ -64,7 +66,7 @@ def named_like(path: Path, patterns: Sequence[str]) -> Iterator[Path]:
 
 
 def _names(folder: Path) -> list[str]:
-    """Return the first names in a folder; none if it cannot be read."""
+    """Return the first `NAMES` names in a folder; an empty list if the folder cannot be read."""
     with contextlib.suppress(OSError):
         return os.listdir(folder)[:NAMES]
     return []
@@ -84,7 +86,7 @@ def _candidates(path: Path, named: str, suffixes: tuple[str, ...]) -> Iterator[P
 
 
 def text_of(path: Path, largest: int = LARGEST) -> str | None:
-    """Return the content of a file, or None if it is unreadable or too long for a configuration."""
+    """Return the content of a file, or None if it cannot be read or is too long for a configuration."""
     try:
         with path.open("rb") as file:
             raw = file.read(largest + 1)

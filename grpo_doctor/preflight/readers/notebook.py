@@ -16,12 +16,13 @@ CELLS = 2_000
 """Maximum number of code cells."""
 _SHELL = re.compile(r"%%(?:bash|sh|shell|script\s+(?:ba)?sh)\b.*\n")
 _OTHER = re.compile(r"%%(?!time|timeit|capture|prun|wandb)")
-"""Matches cells in another language."""
+"""Matches the first line of a cell in another language."""
 _WRITES = re.compile(r"%%(?:writefile|file)\s+(?:-a\s+)?(\S+).*\n")
 
 
 def read_notebook(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command], dict[str, str]]:
-    """Return a launch for every configuration in the cells, their commands, and the files that they write.
+    """Return a launch for every configuration in the cells, the commands of the cells, and the files that the cells
+    write.
 
     Lines are counted across the code cells. Raises `ReadError`.
     """

@@ -1,9 +1,9 @@
-"""Reads Python by its syntax tree: finds the calls that configure a trainer and evaluates their arguments. Nothing is
-imported.
+"""Reads Python by its syntax tree: finds the calls that configure a trainer, and evaluates their arguments. No code is
+imported or executed.
 
-``GRPOConfig(num_generations=args.k)`` is followed to the default of ``--k``, to a constant, to a field of a dataclass,
-or to an item of a dictionary. If a script builds no such configuration, its constants, dictionaries and options are the
-settings.
+For example, ``GRPOConfig(num_generations=args.k)`` is followed to the default of ``--k``. Arguments may also be
+constants, fields of a dataclass, or items of a dictionary. If a script does not call a configuration class, its
+constants, dictionaries and options are the settings.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from .symbols import CONFIGURES, ELSEWHERE, OWN, Change
 from .trainer_code import code_of
 
 SUPERVISED = re.compile(r"(?:SFT|DPO|KTO|ORPO|Reward|CPO|GKD)Config$|^(?:Seq2Seq)?TrainingArguments$")
-"""Calls that configure another kind of training."""
+"""Names of classes that configure another kind of training."""
 _GENERATES = re.compile(r"(?:CausalLM|LanguageModel|ImageTextToText|ConditionalGeneration)\.from_pretrained$")
-"""Calls that load a text generation model."""
+"""Names of methods that load a model for text generation."""
 MANY = 20
 """Maximum number of configurations per script."""
 _TRAINS = re.compile(r"(?i)(?:^|_)(?:train|main|run|fit|learn)(?:er|ing)?(?:_|$)|(?:^|_)(?:grpo|ppo|rloo)$")
-"""Functions whose parameters configure a training rather than one step."""
+"""Names of functions whose parameters configure a whole training, not one step."""
 _LOOPS = (ast.GeneratorExp, ast.ListComp)
 _HELD_OUT = re.compile(r"(?i)(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|$)")
-"""Names of held-out examples."""
+"""Words in the names of held-out examples."""
 DEEPEST = 20
-"""Maximum nesting of a dictionary that is a document."""
+"""Maximum nesting of a dictionary that contains the settings of a document."""
 BESIDE, ALONE = NAMES["calls_beside"], NAMES["calls_alone"]
 TELLING = frozenset(NAMES["telling"])
 GREEDY = "temperature"
@@ -50,16 +50,16 @@ _ALGORITHM = re.compile(_NAMES, re.IGNORECASE)
 _LEARNER = re.compile(
     rf"(?i)({_NAMES})(?:\+\+|plusplus)?(?:trainer|learner|agent|algorithm)$|((?-i:PPO|GRPO|RLOO|REINFORCE))$"
 )
-"""Trainer classes that are named after their algorithm."""
+"""Names of trainer classes that contain the name of the algorithm."""
 _OF_LANGUAGE = re.compile(r"(?i)transformers|tokenizer|language.model|\bllm")
-"""Signs that a script trains a language model rather than a small network that plays games."""
+"""Words that show that a script trains a language model, not a small network that plays games."""
 DOCUMENTS_OF = ("config", "cfg", "config_path", "config_file", "config_name")
-"""Options of a script that name its settings file."""
+"""Options of a script that contain the path of its settings file."""
 
 
 def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command]]:
-    """Return a launch for every configuration that a script builds, including names from imported modules, and the
-    commands that it starts and that are not read yet.
+    """Return a launch for every configuration that a script creates, and the commands that the script starts. Names are
+    also resolved in imported modules. The caller must read the commands.
 
     Raises `ReadError`.
     """
@@ -73,10 +73,10 @@ def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list
 def read_modules(
     sources: list[tuple[str, int]], path: Path | None = None, texts: Sequence[tuple[str, int]] = ()
 ) -> tuple[list[Launch], list[Command]]:
-    """Return the launches of the pieces of one script, each with the number of lines before it; a piece that does not
-    parse is noted.
+    """Return the launches and commands of one script, given its pieces with the number of lines before each piece. A
+    piece that does not parse is reported in a note.
 
-    ``texts`` are the commands after ``!``.
+    ``texts`` contains the commands after ``!``.
     """
     script, notes = _script(sources, path)
     if len(script.configuring) > MANY:
@@ -95,8 +95,8 @@ def read_modules(
 
 
 def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
-    """Return the settings of a script that is started with options: its first configuration, or else the defaults of
-    its options.
+    """Return the settings of a script that is started with options: its first configuration or, without a
+    configuration, the defaults of its options.
 
     Raises `ReadError`.
     """
@@ -106,7 +106,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
     if script.configuring:
         launch = script.launch(script.configuring[0])
     elif any(CONFIGURES.search(name) and script.origins[name] != OWN for name in script.origins):
-        launch = Launch(script.imports)  # its parser knows the fields of a framework's class
+        launch = Launch(script.imports)  # a parser fills the framework's class
         for name, (value, line) in script.options.items():
             script.add(launch, name, value, line)
     else:
@@ -122,12 +122,13 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
 
 @lru_cache(maxsize=4)
 def _lies_beside(text: str, path: Path) -> tuple[_Script, list[str]]:
-    """Return a script in the same folder, which several commands in one file may start."""
+    """Parse a script in the same folder. The result is cached, because several commands in one file may start the
+    script."""
     return _script([(plain(text), 0)], path)
 
 
 def _script(sources: list[tuple[str, int]], path: Path | None) -> tuple[_Script, list[str]]:
-    """Join the pieces into one script, with notes on those that do not parse."""
+    """Join the pieces into one script. Return the script, and notes on pieces that do not parse."""
     trees, notes = [], []
     for text, before in sources:
         try:
@@ -148,7 +149,7 @@ def _script(sources: list[tuple[str, int]], path: Path | None) -> tuple[_Script,
 
 
 class _Script(Definitions):
-    """A script's definitions, and the calls that configure its training."""
+    """The definitions of a script, and the calls that configure its training."""
 
     def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
         super().__init__(trees, text, path)
@@ -157,7 +158,8 @@ class _Script(Definitions):
         self.beside = [(BESIDE[name], call) for name, call in self.calls if name in BESIDE][:MANY]
 
     def _configuring(self, names: re.Pattern[str]) -> list[ast.Call]:
-        """Return the calls of these names; those in imported modules are used only if the script has none."""
+        """Return the calls of these names. Calls in imported modules are used only if the script itself has no such
+        call."""
         found = [call for name, call in self.calls if names.search(name) and call.keywords]
         return [call for call in found if call.lineno] or found
 
@@ -166,13 +168,14 @@ class _Script(Definitions):
         started = copy(self)
         started.said = dict(values)
         for read in ("documents", "_loads"):
-            started.__dict__.pop(read, None)  # an option may name another option
+            started.__dict__.pop(read, None)  # values that depend on the options
         told = {name: (ast.Constant(value=value), 0) for name, value in values.items() if name in self.options}
         started.options = {**self.options, **told}
         return started
 
     def left_to_others(self) -> list[str]:
-        """Return the source of the settings that the caller passes: a command or a document."""
+        """Return descriptions of the sources from which the script reads its settings: command-line arguments or a
+        document."""
         found: list[str] = []
         for name, call in self.calls:
             if name in NAMES["parsers"] and call.lineno:
@@ -185,7 +188,8 @@ class _Script(Definitions):
         return found
 
     def documents_held(self) -> list[Launch]:
-        """Return dictionaries of the script that have the content of a verl document, as Agent Lightning uses them."""
+        """Return a launch for each dictionary with the content of a verl document, as in scripts for Agent
+        Lightning."""
         found: list[Launch] = []
         for _, node in self.dicts:
             keys = {key.value for key in node.keys if isinstance(key, ast.Constant)}
@@ -205,7 +209,7 @@ class _Script(Definitions):
                 self.add(launch, f"{path}{key.value}", value, value.lineno)
 
     def launch(self, call: ast.Call) -> Launch:
-        """Return the settings of one configuration and of the objects next to it: adapter, model and trainer."""
+        """Return the settings of one configuration, and of the adapter, model and trainer that the script creates."""
         self.at, self.inside = call.lineno, self.within.get(call, "")
         name = name_of(call.func)
         known_as = name if self._library(call) else "script"
@@ -234,7 +238,7 @@ class _Script(Definitions):
         return launch
 
     def _library(self, call: ast.Call) -> bool:
-        """Return whether a class comes from a trainer library; a class without an import counts."""
+        """Return whether a class comes from a trainer library. A class without an import also counts."""
         giver = call.func.value if isinstance(call.func, ast.Attribute) else None
         come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name_of(call.func)
         origin = self.origins.get(come_as, "").split(".")[0]
@@ -242,16 +246,16 @@ class _Script(Definitions):
 
     @cached_property
     def imports(self) -> str:
-        """Return the trainer libraries that the script names."""
+        """Return the names of the trainer libraries in the script's text."""
         named = [name for name in sorted(modules()) if re.search(rf"\b{name}\b", self.text)]
-        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # they name no program
+        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # without names of programs
         if not names and {"gym", "gymnasium"} & self.modules and not _OF_LANGUAGE.search(self.text):
             names.append("gym")
         return " ".join(names)
 
     @property
     def imports_rl(self) -> bool:
-        """Return whether it imports a framework's names for reinforcement learning."""
+        """Return whether the script imports a framework's names for reinforcement learning."""
         named = (f"{name} {origin}" for name, origin in self.origins.items() if origin.split(".")[0] in modules())
         return any(map(OF_RL.search, named))
 
@@ -267,8 +271,8 @@ class _Script(Definitions):
                 self._passes(launch, prefix, keyword.value, call.lineno)
 
     def _passes(self, launch: Launch, prefix: str, node: ast.expr, line: int, depth: int = 0) -> None:
-        """Return the items of ``**node``: the last item of a key counts, and items in a branch that may run come
-        last."""
+        """Add the items of ``**node`` to a launch. The last item of a key takes precedence, and items in a branch that
+        may not run come last."""
         changes = self.changes_of(node) if depth < 5 else []
         sure = [change for change in changes if self.taken(change.line) and not change.least]
         for change in sure:
@@ -291,7 +295,8 @@ class _Script(Definitions):
             self._passes(launch, prefix, change.value, change.line, depth + 1)
 
     def _section(self, launch: Launch, prefix: str, node: ast.expr) -> bool:
-        """Return the section of a loaded configuration that is passed as ``**config["part"]``."""
+        """Add the section of a loaded configuration that is passed as ``**config["part"]``. Return whether the section
+        was found."""
         path = self.path_into(node)
         for start in range(len(path) + 1):
             part = "".join(f"{key}." for key in path[start:])
@@ -304,7 +309,8 @@ class _Script(Definitions):
         return False
 
     def _items(self, launch: Launch, prefix: str, spread: ast.Dict, depth: int) -> None:
-        """Return the items of a dictionary; the last item of a key counts, as in ``{**defaults, "k": 8}``."""
+        """Add the items of a dictionary to a launch. The last item of a key takes precedence, as in ``{**defaults, "k":
+        8}``."""
         for key, value in reversed(list(zip(spread.keys, spread.values, strict=True))):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 self.add(launch, prefix + key.value, value, value.lineno)
@@ -312,7 +318,8 @@ class _Script(Definitions):
                 self._passes(launch, prefix, value, value.lineno, depth + 1)
 
     def _telling(self, launch: Launch) -> bool:
-        """Guess an unreadable ``**`` argument: the script's only dictionary with such keys."""
+        """Read the script's only dictionary with keys of settings instead of a ``**`` argument that cannot be read.
+        Return whether there is exactly one such dictionary."""
         held = [d for _, d in self.dicts if TELLING & {k.value for k in d.keys if isinstance(k, ast.Constant)}]
         if len(held) != 1:
             return False
@@ -322,17 +329,18 @@ class _Script(Definitions):
         return True
 
     def add(self, launch: Launch, key: str, node: ast.expr, line: int) -> None:
-        """Add a setting as far as its expression can be evaluated."""
+        """Add a setting. The value of a setting is `Unresolved` if its expression cannot be evaluated."""
         self.steps = 0
         told, value = known(node, self.lookup)
         if isinstance(node, ast.Dict) and key.count(".") < DEEPEST:
             self._nested(launch, f"{key}.", node)
         if isinstance(value, str) and isinstance(figure := scalar(value), int | float):
-            value = figure  # an argument parser converts a default that is a string to a number
+            value = figure  # argument parsers convert default strings
         launch.add(key, value if told else self._several(node) or Unresolved(ast.unparse(node)[:200]), line)
 
     def _several(self, node: ast.expr) -> Several | None:
-        """Return the numbers of a loop."""
+        """Return the numbers of the loop over which a variable iterates; None if the expression is not such a
+        variable."""
         held = node
         for _ in range(LINKS):
             match held:
@@ -351,7 +359,7 @@ class _Script(Definitions):
         """Return the settings of a script without a configuration: its options, constants, fields, dictionaries and
         calls.
 
-        A greedy call evaluates or scores, and generates no rollouts.
+        A temperature of 0 is omitted, because greedy calls evaluate or score, and do not generate rollouts.
         """
         launch = Launch(f"script {self.imports}", complete=False, imports_rl=self.imports_rl)
         self.at = 1 << 30
@@ -363,22 +371,22 @@ class _Script(Definitions):
         self._parameters_of_functions(launch)
         for document, line in self.documents:
             if line in self.named.values():
-                continue  # an imported module loads that one for its callers
+                continue  # loaded by an imported module for its callers
             for word, entry in document.items():
                 launch.add(word, entry.value, line)
         launch.entries = [e for e in launch.entries if e.value != 0 or not e.key.endswith(GREEDY)]
-        # imported settings come after the script's own, and unresolved ones come last
+        # the script's own settings come first, then imported settings; within each, unresolved settings come last
         launch.entries.sort(key=lambda entry: (entry.line == 0, isinstance(entry.value, Unresolved)))
         return launch
 
     def _declared_by_name(self, launch: Launch) -> None:
-        """Return command-line options, fields and constants, and attributes of settings objects."""
+        """Add command-line options, fields, constants, and attributes of settings objects."""
         for name, (value, line) in self.options.items():
             if not ELSEWHERE.search(name):
                 self.add(launch, name, value, line)
         of_rl = [fields for owner, fields in self.classes.items() if CONFIGURES.search(owner) or OF_RL.search(owner)]
         for name, value, line in (*chain.from_iterable(of_rl), *self.members):
-            if not isinstance(value, ast.Dict):  # a module that is imported by name counts as the script's own
+            if not isinstance(value, ast.Dict):  # imported by name: counts as the script's own
                 self.add(launch, name if len(name) == 1 else name.lower(), value, line or self.named.get(name, 0))
         for owner, attribute, value, line in self.attributes:
             if ELSEWHERE.search(owner):
@@ -397,7 +405,7 @@ class _Script(Definitions):
                     self.add(launch, str(key.value), item, item.lineno)
 
     def _calls(self, launch: Launch) -> None:
-        """Return the responses per prompt of generation calls, and the arguments of training calls."""
+        """Add the number of responses per prompt of generation calls, and the arguments of training calls."""
         held_out = self._held_out()
         groups = (_times(call) for name, call in self.calls if name in NAMES["group_calls"] and call not in held_out)
         for turns in islice(filter(None, groups), MANY):
@@ -417,8 +425,8 @@ class _Script(Definitions):
                 self._keywords(launch, "", call)
 
     def _parameters_of_functions(self, launch: Launch) -> None:
-        """Return parameter defaults: those of training functions first, then those of constructors; the others are
-        vague."""
+        """Add the defaults of parameters: first of training functions, then of constructors, then of other functions.
+        The defaults of other functions are marked as vague."""
         said = {entry.key for entry in launch.entries}
         for function, name, value, line in sorted(self.defaults, key=lambda default: _standing(default[0])):
             key = name.lower()
@@ -428,26 +436,29 @@ class _Script(Definitions):
             self.add(launch, key, value, line)
 
     def _held_out(self) -> set[ast.AST]:
-        """Return calls in loops over held-out examples: ``(TrajectoryGroup(…) for puzzle in val_puzzles)``."""
+        """Return the calls in loops over held-out examples, as in ``(TrajectoryGroup(…) for puzzle in
+        val_puzzles)``."""
         loops = (node for tree in self.trees for node in ast.walk(tree) if isinstance(node, _LOOPS))
         apart = (node for node in loops if _HELD_OUT.search(name_of(node.generators[0].iter)))
         return {inner for node in islice(apart, MANY) for inner in ast.walk(node.elt)}
 
 
 def _standing(function: str) -> int:
-    """Rank how likely it is that a function parameter is a training setting."""
+    """Rank how likely a parameter of this function is a training setting; 0 is the most likely."""
     return 0 if _TRAINS.search(function) else 1 if function == "__init__" else 2
 
 
 def _tells(name: str, call: ast.Call) -> bool:
-    """Return whether a call's arguments can only be settings: a group, or the rate of a settings class."""
+    """Return whether a call's arguments can only be settings: a group size, or the learning rate of a settings
+    class."""
     given = [keyword.arg or "" for keyword in call.keywords]
     configures = SETTINGS.fullmatch(underscored(name)) and not SUPERVISED.search(name) and not ELSEWHERE.search(name)
     return bool(configures and "learning_rate" in given) or any(k in TELLING or PER_PROMPT.fullmatch(k) for k in given)
 
 
 def _times(call: ast.Call) -> ast.expr | None:
-    """Return the number of rollouts per group: ``TrajectoryGroup(rollout(s) for _ in range(8))``."""
+    """Return the number of rollouts per group, which is 8 in ``TrajectoryGroup(rollout(s) for _ in range(8))``; None if
+    there is no such number."""
     match call.args:
         case [
             ast.GeneratorExp(generators=[ast.comprehension(iter=turns)])

@@ -1,4 +1,4 @@
-"""Reads shell scripts: ``--flags`` and Hydra's ``a.b=c``, with variables filled in. Nothing is executed.
+"""Reads ``--flags`` and Hydra's ``a.b=c`` from shell scripts, with variables filled in. The scripts are not executed.
 
 The reader supports quotes, continued lines, comments, arrays, functions, ``${X:-default}`` and ``$((arithmetic))``. A
 variable that a loop or branch sets to one of several values is `Several`. A variable that depends on the command line
@@ -35,38 +35,38 @@ _SERVER = re.compile(
     r"\bvllm serve|vllm-serve|swift (?:rollout|eval|infer|deploy|export|sample)|launch_server|api_server"
 )
 _STARTS = re.compile(r"\s(?:\S+\.py|-m\s+[\w.]+)(?=\s|$)")
-"""Commands that start a Python script, which may contain all settings."""
+"""The part of a command that starts a Python script or module, which may contain all settings."""
 _SHELL = re.compile(r"(?:\S*/)?(?:ba|z|da)?sh|source|\.|sbatch|srun|qsub|bsub")
-"""Commands that start another shell script."""
+"""Names of commands that start another shell script."""
 _SCRIPT = re.compile(r"\S\.(?:sh|bash|slurm|sbatch)$")
 _NUMBERS = re.compile(r"[\d.eE+\-]{1,20}(?:,[\d.eE+\-]{1,20}){1,50}")
 SCRIPTS = 3
-"""Maximum nesting of scripts that start each other."""
+"""Maximum nesting of scripts that start other scripts."""
 OTHERS = 40
-"""Maximum number of other scripts per file."""
+"""Maximum number of other scripts that are read per file."""
 _TOOLS = frozenset("echo printf cat cp mv rm ls mkdir chmod git pip pip3 wget curl which test touch tee grep".split())
 """Programs that may name a script without starting it."""
 _SKIPPED = frozenset(
     "if then else elif fi while until do done case esac function { } [ [[ ! time exec nohup sudo".split()
 )
 _DECLARES = frozenset("export local declare readonly env typeset -x -a -A -i -r".split())
-"""Words that may precede the assignment of a variable."""
+"""Words that may precede an assignment."""
 ENVIRONMENT = "script environment"
-"""Name of the launch that contains the variables of a script and no program."""
+"""Program name of the launch that contains only the variables of a script."""
 LONGEST = 5_000
 """Maximum number of commands per script."""
 SWEEP = 200
 """Maximum number of commands with settings."""
 CALLS = 60
-"""Maximum number of followed calls of a script's own functions."""
+"""Maximum number of calls of the script's functions that are followed."""
 
 
 def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) -> list[Launch]:
-    """Return a launch for every command that passes settings, and for every Python program that the script contains or
+    """Return a launch for every command that passes settings, and for every Python program that a script contains or
     starts.
 
-    If no command defines a training, the variables may be meant for a program that reads the environment; they become
-    the last launch. ``written`` contains the text of files that are written before the script runs.
+    The last launch contains the variables of the script, because a program may read its settings from the environment.
+    ``written`` contains the text of files that are written before the script runs.
     """
     context = _Context(path, written=dict(written or {}))
     launches = _read(text, context)
@@ -78,7 +78,7 @@ def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) 
 
 
 def _torn(text: str, launch: Launch) -> str:
-    """Return how the last line shows that an excerpt ends within a command; empty if it does not end there."""
+    """Return why a text seems to end within a command; empty if it does not."""
     lines = [line.strip() for line in text.split("\n")]
     last = next((n for n in range(len(lines), 0, -1) if lines[n - 1] and lines[n - 1][0] != "#"), 0)
     words = lines[last - 1] if last else ""
@@ -95,7 +95,7 @@ def _torn(text: str, launch: Launch) -> str:
 
 
 def read_words(words: list[str], line: int, path: Path) -> list[Launch]:
-    """Return the launches of one command with known words, such as a list that Python starts."""
+    """Return the launches of one command with known words, such as a list that a Python script starts."""
     context = _Context(path)
     launches: list[Launch] = []
     _run([(word, line) for word in words], context, launches)
@@ -106,7 +106,7 @@ def read_words(words: list[str], line: int, path: Path) -> list[Launch]:
 
 @dataclass
 class _Context:
-    """The state of a script while it is read, and its file."""
+    """The state of a script while it is read, including the path of its file."""
 
     path: Path
     variables: Variables = field(default_factory=Variables)
@@ -120,13 +120,13 @@ class _Context:
     spent: list[str] = field(default_factory=list)
 
     def affords(self, what: str) -> bool:
-        """Return whether another script may be read for this file; nested scripts also count."""
+        """Return whether another script may be read for this file. Nested scripts also count."""
         self.spent.append(what)
         return len(self.spent) <= OTHERS
 
 
 def _read(text: str, context: _Context) -> list[Launch]:
-    """Return the launches of a script, or of one that another starts."""
+    """Return the launches of a script, which another script may have started."""
     script = _Script(context)
     script.follow(iter(list(islice(Lexer(text).statements(), LONGEST + 1))))
     if not context.taken_in:
@@ -139,7 +139,7 @@ def _read(text: str, context: _Context) -> list[Launch]:
 
 
 class _Script:
-    """Reads one script: its statements in execution order, as far as it is known."""
+    """Reads the statements of one script in execution order, as far as the order is known."""
 
     def __init__(self, context: _Context) -> None:
         self.context, self.variables = context, context.variables
@@ -148,7 +148,7 @@ class _Script:
         self.count = 0
 
     def follow(self, statements: Iterator[Statement]) -> None:
-        """Read statements, and keep the body of a function for its calls."""
+        """Read statements, and store the body of each function for its calls."""
         for statement in statements:
             spent()
             self.count += 1
@@ -166,7 +166,8 @@ class _Script:
                 self._step(statement)
 
     def _body(self, name: str, opening: Statement, statements: Iterator[Statement]) -> Iterator[Statement]:
-        """Keep the body of a function and return the statements after it; read anything else directly."""
+        """Store the body of a function, and return the statements after the body. If no body follows, return all
+        statements."""
         body: list[Statement] = []
         depth = 0 if opening.function else 1
         for statement in statements:
@@ -181,7 +182,7 @@ class _Script:
         return statements
 
     def call(self, name: str, given: Words | None) -> None:
-        """Read the body of a function with these arguments, or None if they are unknown."""
+        """Read the body of a function with these arguments; ``given`` is None if the arguments are unknown."""
         self.called.append(name)
         if len(self.called) > CALLS or self.count > LONGEST // 2:
             return
@@ -199,8 +200,7 @@ class _Script:
         self.variables.arrays.setdefault(statement.array, []).extend(elements)
 
     def _option(self, labels: tuple[str, ...]) -> None:
-        """Read a branch of ``case "$1" in``. If the arguments are known, the branch runs with the argument that it
-        names."""
+        """Read a branch of ``case "$1" in``. If the arguments are known, the branch runs if it matches an argument."""
         given = self.variables.arrays.get("@")
         if given is None or not self.branches.open or not self.branches.open[-1].of_options:
             return
@@ -250,7 +250,7 @@ class _Script:
             _run(words, context, self.launches)
 
     def _assignments(self, words: Words) -> Words:
-        """Store the variables that a statement sets; return the remaining words."""
+        """Store the variables that a statement sets, and return the remaining words."""
         variables, local = self.variables, False
         while words:
             if words[0][0] in _DECLARES:
@@ -271,12 +271,12 @@ class _Script:
 
 
 def _is_option(word: str, label: str) -> bool:
-    """Return whether an argument matches the pattern of a ``case``: ``--lr``, or ``--lr=*``."""
+    """Return whether an argument matches a pattern of ``case``, such as ``--lr`` or ``--lr=*``."""
     return word.startswith(label[:-1]) if label.endswith("=*") else word == label
 
 
 def _defined(statement: Statement) -> str:
-    """Return the function whose body a statement opens, if any."""
+    """Return the name of the function whose body follows a statement; empty if no function body follows."""
     words = [raw_text(word) for word in statement.words[:3]]
     return statement.function or (words[1] if words[:1] == ["function"] and words[2:] == ["{"] else "")
 
@@ -299,8 +299,8 @@ def _run(words: Words, context: _Context, launches: list[Launch]) -> None:
 
 
 def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
-    """Read the script that a command starts or sources, if it is in the same folder; the remaining words are its
-    arguments."""
+    """Read the script that a command starts or sources, if the script is found. The remaining words are the arguments
+    of the script. Return whether a script was read."""
     first = words[0][0]
     at = next((n for n, (word, _) in enumerate(words) if _SCRIPT.search(word)), None)
     if at is None or (at and not _SHELL.fullmatch(first)) or context.depth == SCRIPTS or len(context.spent) >= OTHERS:
@@ -320,7 +320,7 @@ def _other(words: Words, context: _Context, launches: list[Launch]) -> bool:
 
 
 def _missing(words: Words, context: _Context, launches: list[Launch]) -> None:
-    """Keep the name of a missing shell script that a command starts."""
+    """Add a launch with the name of the shell script that a command starts, if the script is missing."""
     at = next((n for n, (word, _) in enumerate(words) if _SCRIPT.search(word)), 0)
     named = unrooted(words[at][0])
     starts = _SCRIPT.search(named) and (
@@ -331,7 +331,7 @@ def _missing(words: Words, context: _Context, launches: list[Launch]) -> None:
 
 
 def _document(words: Words, statement: Statement, context: _Context, launches: list[Launch]) -> None:
-    """Read a here-document: Python or a script that runs, or a file that ``cat`` or ``tee`` writes."""
+    """Read a here-document: a Python or shell script that runs, or a file that ``cat`` or ``tee`` writes."""
     if "python" in words[0][0]:
         _python(statement.document, statement.line - 1, launches)
     elif words[0][0] in ("cat", "tee") and (statement.target or words[1:]):
@@ -339,7 +339,7 @@ def _document(words: Words, statement: Statement, context: _Context, launches: l
         text = statement.document if statement.literal else context.variables.fill(statement.document)
         context.written |= dict.fromkeys(names, text)
         context.begun |= dict.fromkeys(names, 0 if context.depth else statement.line - 1)
-    elif words[0][0] != "cat" and context.depth < SCRIPTS:  # the script only prints its usage
+    elif words[0][0] != "cat" and context.depth < SCRIPTS:  # ``cat`` only prints the document
         launches += _read(statement.document, replace(context, depth=context.depth + 1))
 
 
@@ -353,7 +353,7 @@ def _python(text: str, before: int, launches: list[Launch]) -> None:
 
 
 def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
-    """Return the variables of a script whose names are those of settings."""
+    """Return a launch with the variables of a script, which may have the names of settings."""
     launch = Launch(ENVIRONMENT, complete=False)
     for name, (value, line) in shared.items():
         launch.add(name.lower(), _value(value), line)
@@ -363,7 +363,8 @@ def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
 def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
     """Add a launch for a command that passes settings.
 
-    A line of arguments is read as part of the previous command, as intended, although the shell does not pass it.
+    A line of arguments is added to the previous command, as its author intended, although the shell does not pass the
+    arguments to the command.
     """
     first, line = words[0]
     if (first.startswith("--") or _OVERRIDE.match(first)) and launches:
@@ -379,7 +380,7 @@ def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, 
         return
     script = next((word for word in rest if _SCRIPT.search(word)), "")
     if script and (script == rest[0] or _SHELL.fullmatch(rest[0])):
-        launch.complete = False  # the command passes its own settings
+        launch.complete = False  # the script's settings are unknown
         launch.notes.append(f"it starts {script[:80]}, which was not read")
     if any(word in ("$@", "${@}", "$*") or word.startswith("$@") for word in rest):
         launch.notes.append("arguments that the script passes through ($@) were not read")
@@ -390,7 +391,8 @@ def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, 
 
 
 def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
-    """Add the flags and overrides, and return the other words. The last value of a key counts."""
+    """Add the flags and overrides to a launch, and return the other words. If a key occurs more than once, the last
+    value counts."""
     found: dict[str, tuple[Any, int]] = {}
     rest: list[str] = []
     index = 0
@@ -427,7 +429,7 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
 
 
 def _value(text: str, swept: bool = False) -> Any:
-    """Parse a word; with ``swept``, numbers between commas are the values of Hydra's ``--multirun``."""
+    """Parse a word. With ``swept``, numbers separated by commas are the values of Hydra's ``--multirun``."""
     values = [scalar(one.strip("'\"")) for one in text.split("," if swept and _NUMBERS.fullmatch(text) else SEVERAL)]
     if len(values) > 1 and all(isinstance(value, int | float) for value in values):
         return Several(values)

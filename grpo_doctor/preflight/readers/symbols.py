@@ -1,6 +1,6 @@
-"""Collects the names of a script, statement by statement: values, options, fields, dictionaries and their changes.
+"""Collects the names of a script, statement by statement: values, options, fields, and dictionaries with their changes.
 
-Nothing is executed or resolved here; `definitions` resolves names.
+The script is not executed. `definitions` resolves the collected names.
 """
 
 from __future__ import annotations
@@ -15,21 +15,22 @@ from .modules import as_dict, name_of, walk
 CONFIGURES = re.compile(
     r"(?:(?:GRPO|PPO|RLOO|GSPO|DAPO|OnlineDPO|ReinforcePlusPlus|RL)\w*(?:Config|Args|Arguments))$|RLHFArguments$"
 )
-"""Calls that configure reinforcement learning."""
+"""Names of classes that configure reinforcement learning."""
 OWN = "own"
 NUMERICAL = 1e-4
-"""Value below which a function's ``epsilon`` only avoids a division by 0; sequence-level clip bounds are larger."""
+"""Value below which a function's ``epsilon`` only avoids a division by 0. Sequence-level clip bounds are larger."""
 BRANCHES = 1_000
-"""Maximum number of branches per script; further branches count as executed."""
+"""Maximum number of branches per script. Further branches count as executed."""
 ELSEWHERE = re.compile(r"(?i)eval|valid|test|infer|judge|teacher|sft|dpo|reward_model|critic|demo")
-"""Names of functions, classes and dictionaries whose settings do not belong to the training."""
+"""Words in the names of functions, classes and dictionaries whose settings do not belong to the training."""
 
 
 _IS_MAIN = re.compile(r"\b__name__\b")
 
 
 class Branch(NamedTuple):
-    """The lines of a branch, and its condition (a test and the required result) if it has one."""
+    """The lines of a branch, and its condition: an expression, or None if there is no condition, and the required
+    result."""
 
     first: int
     last: int
@@ -38,9 +39,9 @@ class Branch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An entry that is added to a named dictionary, and its line; without a key, all items of the value.
+    """An entry that is added to a named dictionary. Without a key, all items of the value are added.
 
-    ``least`` if it does not change existing entries.
+    ``least`` is true if an existing entry keeps its value.
     """
 
     line: int
@@ -51,11 +52,12 @@ class Change(NamedTuple):
 
 
 class Gathered:
-    """The definitions in the trees of a script and its imported modules; lines of the latter are 0."""
+    """The definitions in the syntax trees of a script and its imported modules. Line numbers in imported modules are
+    0."""
 
     def __init__(self, trees: list[ast.Module], text: str, path: Path | None) -> None:
         self.text, self.trees, self.path = text, trees, path
-        self.said: dict[str, object] = {}  # set by the caller
+        self.said: dict[str, object] = {}  # options that the caller passes
         self.values: dict[str, list[tuple[int, ast.expr]]] = {}
         self.fields: dict[str, list[ast.expr]] = {}
         self.options: dict[str, tuple[ast.expr, int]] = {}
@@ -197,7 +199,7 @@ class Gathered:
         self.changes.setdefault(owner, []).append(change)
 
     def _called(self, owner: str, call: ast.Call, inside: str) -> None:
-        """Collect ``owner.update(…)`` and ``owner.setdefault(…)``."""
+        """Collect the changes in ``owner.update(…)`` and ``owner.setdefault(…)``."""
         match name_of(call.func), call.args:
             case "update", given:
                 for value in (*given, as_dict(call)):
@@ -235,17 +237,17 @@ class Gathered:
             default = _default_of_field(value)
             self.parameters.setdefault(argument.arg, []).append((function.name, default))
             nothing = isinstance(default, ast.Constant) and _says_nothing(argument.arg, default.value)
-            if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # k: the number of lookups
+            if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # ``k`` may count lookups
                 self.defaults.append((function.name, argument.arg, default, value.lineno))
 
     def _flag(self, call: ast.Call) -> None:
-        """Collect absl's ``DEFINE_integer("k", 8, "…")``."""
+        """Collect an absl option, such as ``DEFINE_integer("k", 8, "…")``."""
         match call.args:
             case [ast.Constant(value=str(name)), value, *_]:
                 self._offer(name, value, call.lineno)
 
     def _option(self, call: ast.Call) -> None:
-        """Collect ``add_argument("--k", default=8)``."""
+        """Collect an option, such as ``add_argument("--k", default=8)``."""
         names = [a.value for a in call.args if isinstance(a, ast.Constant) and isinstance(a.value, str)]
         given = {k.arg: k.value for k in call.keywords}
         named = next((n.lstrip("-").replace("-", "_") for n in names if n.startswith("--")), "")
@@ -261,13 +263,13 @@ class Gathered:
             self._offer(named, ast.Constant(value=action.value == "store_false"), call.lineno)
 
     def _offer(self, name: str, value: ast.expr, line: int) -> None:
-        """Add an option; an option from an imported module (line 0) does not change the script's own."""
+        """Add an option. An option from an imported module (line 0) does not replace an option of the script."""
         if line or name not in self.options:
             self.options[name] = (value, line)
 
 
 def _filled_from(handle: str, body: list[ast.stmt]) -> list[str]:
-    """Return the names that a file is loaded into, as in ``cfg = yaml.safe_load(f)``."""
+    """Return the names to which the content of a file is assigned, as in ``cfg = yaml.safe_load(f)``."""
     return [
         target.id
         for line in body
@@ -279,7 +281,7 @@ def _filled_from(handle: str, body: list[ast.stmt]) -> list[str]:
 
 
 def _default_of_field(value: ast.expr) -> ast.expr:
-    """Return ``field(default=8)`` and ``Option(8)`` as 8."""
+    """Return the default of a field, which is 8 for ``field(default=8)`` and ``Option(8)``."""
     if isinstance(value, ast.Call) and name_of(value.func) in _FIELDS:
         first = value.args[0] if value.args else value
         return next((k.value for k in value.keywords if k.arg == "default"), first)
@@ -287,14 +289,14 @@ def _default_of_field(value: ast.expr) -> ast.expr:
 
 
 MAPPINGS = frozenset("dict SimpleNamespace Namespace EasyDict DictConfig ConfigDict Munch".split())
-"""Calls whose keyword arguments are items."""
+"""Names of calls whose keyword arguments are the items of a mapping."""
 _FIELDS = frozenset("field Field Option Argument ib attrib Factory HfArg".split())
-"""Calls that declare the value of a field or an option, in dataclasses, pydantic, attrs and typer."""
+"""Names of calls that declare the default of a field or an option, in dataclasses, pydantic, attrs and typer."""
 
 
 def _says_nothing(name: str, value: object) -> bool:
-    """Return whether a parameter's default is not a setting: a switch, an index, or a number that avoids a division by
-    0."""
+    """Return whether a parameter's default is not a setting, but a switch, an index, or a number that avoids a division
+    by 0."""
     return (type(value) is int and value <= 1) or (
         name in ("eps", "epsilon") and isinstance(value, float) and value < NUMERICAL
     )

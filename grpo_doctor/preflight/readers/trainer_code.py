@@ -1,4 +1,5 @@
-"""Finds problems in a training script: reward signatures, an unused loss, missing columns, or a mask without EOS."""
+"""Finds problems in a training script: wrong signatures of reward functions, an overridden loss, missing columns, or a
+mask without EOS."""
 
 from __future__ import annotations
 
@@ -22,9 +23,9 @@ KEPT_BACK = frozenset(("prompt", "completion", "completion_ids"))
 """Dataset columns that TRL does not pass to reward functions."""
 _OF_RESPONSES = re.compile(r"(?:completion|response|answer|action|gen\w*|output|loss|label)s?_mask")
 _ASKS = ("signature", "getfullargspec", "fields", "hasattr", "getattr")
-"""Functions with which a script finds out which arguments a class accepts."""
+"""Functions that a script calls to find out which arguments a class accepts."""
 _CONFIGURATION = re.compile(r"(?:Config|Arguments|\bcls|\bconfig_(?:cls|class|type))(?:\.__init__)?$")
-"""Names of configuration classes whose arguments a script may filter."""
+"""Expressions for configuration classes whose arguments a script may filter."""
 MANY = 50
 """Maximum number of reward functions to inspect per trainer."""
 
@@ -65,7 +66,8 @@ def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -
 
 
 def _drops_unknown(script: Iterable[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> int | None:
-    """Return the line where a script filters configuration arguments, or catches the TypeError of a wrong one."""
+    """Return the line at which a script filters configuration arguments, or catches the TypeError for an invalid
+    argument; None if there is no such line."""
     for name, call in calls:
         if name in _ASKS and call.args and _CONFIGURATION.search(ast.unparse(call.args[0])[:200]):
             return call.lineno
@@ -154,7 +156,7 @@ def _loss_of(node: ast.ClassDef, found: list[Entry]) -> None:
 
 
 def _signature_of(function: Function, found: list[Entry]) -> None:
-    """Report a reward function without ``**kwargs``, and the required parameters that it lacks."""
+    """Report a reward function that does not accept ``**kwargs``, with the parameters that it lacks."""
     arguments = function.args
     if arguments.kwarg is not None:
         return

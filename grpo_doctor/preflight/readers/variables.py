@@ -1,4 +1,4 @@
-"""Evaluates the variables of a script as text; a variable with several possible values holds all of them."""
+"""Evaluates the variables of a script as text. A variable with several possible values contains all of these values."""
 
 from __future__ import annotations
 
@@ -18,35 +18,36 @@ _VARIABLE = re.compile(
 _ARRAY = re.compile(r"\$\{(\w+)\[[@*]\]\}|\$[@*]|\$\{[@*]\}")
 _KEYED = re.compile(r"\[([^\]]{1,100})\]=")
 _NOT_SAID = re.compile(r"|\$\w+|\$\{\w+\}")
-"""A variable that has a default and is never set: empty, or an option of the script."""
+"""The value of a variable that is not set: empty, or a reference to an unknown variable. The default of the variable
+applies."""
 SEVERAL = "\ue000"
-"""Separator between the possible values of a variable, which come from a loop, from branches or from an array."""
+"""Separator between the possible values of a variable. The values come from a loop, from branches, or from an array."""
 _ONE_WORD = re.compile(rf"\$[({{]|{SEVERAL}")
-"""Contents of an unquoted variable whose words are not known."""
+"""Matches the value of an unquoted variable that cannot be split into words."""
 VALUES = 50
 """Maximum number of possible values of a variable."""
 DEPTH = 8
-"""Maximum nesting of variables in variables."""
+"""Maximum nesting of variables that refer to other variables."""
 
 Words = list[tuple[str, int]]
-"""Words of a command and the line of each; the line is 0 in another file."""
+"""The words of a command, with the line of each word; 0 for a word from another file."""
 
 
 def joined(values: Iterable[str]) -> str:
-    """Join the distinct possible values; without any, return an empty string."""
+    """Join the distinct possible values of a variable; an empty string if there are no values."""
     distinct = dict.fromkeys(one for value in values for one in value.split(SEVERAL))
     return SEVERAL.join(list(distinct)[:VALUES])[:5000]
 
 
 @dataclass
 class Variables:
-    """The variables and arrays of a script; ``arrays["@"]`` contains the arguments of the script or function."""
+    """The variables and arrays of a script. ``arrays["@"]`` contains the arguments of the script or function."""
 
     named: dict[str, str] = field(default_factory=dict)
     arrays: dict[str, Words] = field(default_factory=dict)
 
     def give(self, words: Words | None) -> None:
-        """Set the arguments of a script or function; None if unknown."""
+        """Set the arguments of a script or function; ``words`` is None if the arguments are unknown."""
         for name in [name for name in self.named if name.isdigit()]:
             del self.named[name]
         self.arrays.pop("@", None)
@@ -59,8 +60,8 @@ class Variables:
         self.named[name] = joined(values)
 
     def read(self, words: list[str], document: str = "") -> None:
-        """Process ``read -r a b <<< text``, split at ``IFS``, or ``read -d '' name`` with a here-document, whose lines
-        are words if the name is unquoted."""
+        """Process ``read -r a b <<< text``, whose text is split at ``IFS``, or ``read -d '' name`` with a
+        here-document."""
         between = self.named.pop("IFS", "").strip("'\"") or None
         if document and words[-1].isidentifier() and any(word.startswith("-") and "d" in word for word in words[1:-1]):
             self.named[words[-1]] = self.fill(" ".join(document.replace("\\\n", " ").split()))
@@ -78,7 +79,7 @@ class Variables:
         self.named |= dict.fromkeys(names, "") | dict(zip(names, columns, strict=False))
 
     def words(self, words: list[Word]) -> Words:
-        """Return the words with variables filled in; an array's name becomes its elements."""
+        """Return the words with variables filled in. An array is replaced by its elements."""
         out: Words = []
         for word in words:
             raw = raw_text(word)
@@ -92,7 +93,7 @@ class Variables:
         return out
 
     def again(self, words: Words) -> Words:
-        """Return the words of ``eval``, which splits its input and fills in escaped variables."""
+        """Return the words that ``eval`` runs. ``eval`` splits its input again and fills in escaped variables."""
         out: Words = []
         for text, line in words:
             for statement in Lexer(text).statements():
@@ -100,7 +101,7 @@ class Variables:
         return out
 
     def fill(self, text: str, depth: int = 0) -> str:
-        """Fill in the variables of a text; unknown variables stay as written."""
+        """Fill in the variables of a text. Unknown variables stay as written."""
         if "$" not in text or depth == DEPTH or len(text) > 20_000:
             return text
 
@@ -119,7 +120,8 @@ class Variables:
         return re.sub(r"\$\(\(((?:[^()]|\([^()]*\))*)\)\)", self._arithmetic, filled)
 
     def _element(self, name: str, index: str) -> str:
-        """Return an element of an array, all elements if the index is unknown, or nothing if the array is unknown."""
+        """Return an element of an array, or all elements joined if the index is unknown; empty if the array is
+        unknown."""
         elements = [word for word, _ in self.arrays.get(name, ())]
         keyed = {found[1]: word[found.end() :] for word in elements if (found := _KEYED.match(word))}
         if index.strip("'\"") in keyed:
@@ -140,7 +142,8 @@ class Variables:
 
 
 def _cut(value: str, how: str, pattern: str) -> str:
-    """Process ``${x,,}``, ``${x^^}``, and ``${x%%:*}`` or ``${x#*:}`` with a pattern of literal text and a star."""
+    """Apply ``${x,,}``, ``${x^^}``, or the removal of a literal text with an optional star, as in ``${x%%:*}`` and
+    ``${x#*:}``."""
     match how:
         case ",,":
             return value.lower()
@@ -149,7 +152,7 @@ def _cut(value: str, how: str, pattern: str) -> str:
     at_end, text = how[0] == "%", pattern.strip("*")
     if "*" not in pattern:
         return value.removesuffix(text) if at_end else value.removeprefix(text)
-    # the longest match extends to the other end of the value
+    # ``%%`` and ``#`` cut at the first match, ``%`` and ``##`` at the last
     split = value.partition(text) if how in ("%%", "#") else value.rpartition(text)
     if not text or not split[1]:
         return value

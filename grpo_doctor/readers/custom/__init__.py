@@ -1,1 +1,1 @@
-"""Readers for the consoles of two public trainers, one trainer per file."""
+"""Readers for the output of public custom trainers."""

@@ -1,9 +1,10 @@
 """Reads the console of the AFlow-GRPO trainer of beita6969/colab-grpo (``src/grpo_trainer.py``).
 
-Its logs have several pitfalls. The block ``GRPO诊断 (Batch级别)`` and ``avg_reward`` are statistics of the advantages,
-not of the rewards. Answers are scored in the order in which they complete. The executor's answers (``### Step 1: …``)
-are not the policy's output. stderr is interleaved, and numbers are printed as ``np.float64(…)``. The policy's own text
-consists of the output of the generation phase and the first 60 characters of valid workflows.
+The logs have several pitfalls. The block ``GRPO诊断 (Batch级别)`` and ``avg_reward`` contain statistics of the
+advantages, not of the rewards. Answers are scored in the order in which they complete. The executor's answers
+(``### Step 1: …``) are not the policy's output. stderr is interleaved with stdout, and numbers are printed as
+``np.float64(…)``. The policy's own text consists of the output of the generation phase, and of the first 60
+characters of valid workflows.
 """
 
 from __future__ import annotations
@@ -146,7 +147,7 @@ class _Reader:
                 step.patterns.append(text.split("DSL=", 1)[1].strip())
 
     def _statistics(self, step: _Step, text: str) -> None:
-        """Read the numbers of a block; the same words mean rewards in one block and advantages in another."""
+        """Read the numbers of a block. The same words mean rewards in one block and advantages in another block."""
         if "简单GRPO诊断" in text or "GRPO诊断 (Batch" in text or "Metrics:" in text:
             self.block = text
         elif "准确率统计:" in text and "/" in text:

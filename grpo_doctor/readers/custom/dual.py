@@ -1,12 +1,12 @@
-"""Reads the fairness/hallucination trainer of BoBaCai/grpo-dual: its console, and its step metrics as CSV or JSONL.
+"""Reads the fairness/hallucination trainer of BoBaCai/grpo-dual: console output, and step metrics as CSV or JSONL.
 
-The console has had three versions (31 October to 1 December 2025) and a paraphrase in BoBaCai/grpo-dual, the one-line
-form. All of them are read in the same way. Steps are 1-based, except in the logits block, the boundary block, the
-monitor of zero-gradient groups and the one-line form, which count from 0.
+The console output had three versions (31 October to 1 December 2025), and BoBaCai/grpo-dual also contains a one-line
+form. All four forms are read in the same way. Steps are usually counted from 1. The logits block, the boundary block,
+the monitor of zero-gradient groups and the one-line form count from 0.
 
-Two metrics are not read. The count of blocked EOS tokens always includes all of them, because the processor counts the
-tokens that it masked itself. The monitor of zero-gradient groups treats each response as a group, so its counts and
-success rates are wrong.
+Two metrics are not read. The count of blocked EOS tokens always includes all EOS tokens, because the processor counts
+the tokens that it masked itself. The monitor of zero-gradient groups treats each response as a group, so the counts and
+success rates of the monitor are wrong.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Maps each line of the fairness/hallucination trainer's console to fields and steps.
 
-Most lines have a row in `HANDLERS`: a required text, a pattern, and the trainer's own alarm, if any. The prefix of a
-group's name determines the target of its number (`PLACES`).
+Most lines have a row in `HANDLERS` with a required text, a pattern and a handler, which may record a warning of the
+trainer. The prefix of a regex group's name determines the target of the group's number (`PLACES`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _PAIRED = {
 
 
 def _number(text: str) -> float:
-    """Return a printed number; for a range such as ``7-10``, its middle."""
+    """Return a printed number, or the middle of a range such as ``7-10``."""
     try:
         return float(text)
     except ValueError:
@@ -58,12 +58,13 @@ PLACES: dict[str, Callable[[Log, str, float], Any]] = {
     "set": lambda log, name, value: log.run.settings.update({name: value}),
     "first": lambda log, name, value: log.run.settings.setdefault(name, value),
 }
-"""Field for the number of a group, by the prefix of the group's name; a number before a percent sign is a share."""
+"""Functions that store the number of a regex group, by the prefix of the group's name. A number before a percent sign
+is a share."""
 
 
 def _taking(message: str = "", then: _Handler | None = None) -> _Handler:
-    """Return a handler that reads the numbers of a line by the names of its groups, the steps first, and that may warn
-    with a message."""
+    """Return a handler that stores the numbers of a line by the names of its regex groups, and that may record a
+    warning."""
 
     def take(log: Log, line: re.Match[str]) -> None:
         for name, text in line.groupdict().items():
@@ -112,7 +113,7 @@ def _of_fairness(log: Log, _: re.Match[str]) -> None:
 
 def _entropy_line(log: Log, line: re.Match[str]) -> None:
     value = _number(line["value"])
-    if log.task == FAIRNESS:  # one sample of generation A
+    if log.task == FAIRNESS:  # one sample of a step
         log.gather("entropy_mean", value)
         log.gather(f"{FAIRNESS}.entropy_mean", value)
     else:

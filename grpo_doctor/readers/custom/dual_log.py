@@ -1,4 +1,4 @@
-"""Collects the log of the fairness/hallucination trainer: the current step and those before it."""
+"""Collects the values of the fairness/hallucination trainer's log, step by step."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from .. import Input, Run, RunBuilder, Sample
 FORMAT = "dual-console"
 FAIRNESS, HALLUCINATION = "fairness", "hallucination"
 Handling: TypeAlias = "tuple[str, re.Pattern[str], Callable[[Log, re.Match[str]], None]]"
-"""The text that a line must contain for its pattern to be tried, the pattern, and the function that receives the
+"""The text that a line must contain before the pattern is tried, the pattern, and the function that receives the
 match."""
 _ABSURD = re.compile(r"\d{19}")
 _OPEN_ARRAY = re.compile(r"(?:Top-5 probs|Before scale|After scale):\s*\[[^\]]*$")
 _LONGEST_ARRAY = 1 << 13
 _OF_FAIRNESS = frozenset({"reward_mean", "reward_std", "response_length_mean", "truncated_rate"})
-"""Fields that apply to the whole run, like entropy, if the trainer prints them only for the fairness samples."""
+"""Fields whose values for the fairness samples are used for the whole run if the trainer prints no other values."""
 
 
 def mean(values: list[float]) -> float:
@@ -39,22 +39,22 @@ class Step:
     ended: bool = False
 
     def close(self) -> None:
-        """Average the collected values; a step that was read completely but has no line about zero-variance groups has
-        no such groups."""
+        """Average the collected values. A complete step without a line about zero-variance groups has no such
+        groups."""
         for name, values in self.lists.items():
             task, _, field_name = name.rpartition(".")
             (self.tasks[task] if task else self.fields).setdefault(field_name, mean(values))
-        if self.ended:  # the line about zero-variance groups is printed only if there are some
+        if self.ended:  # the trainer prints the line only if there are such groups
             self.fields.setdefault("zero_variance_groups", 0.0)
 
     def known(self) -> bool:
-        """Return whether anything was measured: an incomplete step has only its batch."""
+        """Return whether a step has any measured value. An incomplete step has only the composition of its batch."""
         measured = any(values.keys() - {"groups"} for values in self.tasks.values())
         return bool(measured or self.fields.keys() - {"by_task"} or self.samples or self.warnings)
 
 
 class Log:
-    """The current step and those before it."""
+    """The current step of a log, and the earlier steps."""
 
     def __init__(self, file: Input, shift: int, handlers: list[Handling]) -> None:
         self.builder, self.handlers = RunBuilder(file.source, FORMAT), handlers
@@ -90,7 +90,7 @@ class Log:
             return
         if self.text is not None:
             self._response(text)
-        if _ABSURD.search(text):  # larger than any count in a log, and therefore not a step
+        if _ABSURD.search(text):  # too large for any count in a log
             return
         for mark, pattern, handler in self.handlers:
             if mark in text and (found := pattern.search(text)):
@@ -98,10 +98,10 @@ class Log:
                 return
 
     def at(self, step: int) -> None:
-        """Assign the following lines to this step, counted from 1; ignore a number that is too large for a record."""
+        """Assign the following lines to a step, counted from 1. Ignore a number that is too large for a record."""
         if step > 2**62:
             return
-        if self.step.number is None:  # lines before the first step belong to it
+        if self.step.number is None:  # earlier lines belong to the first step
             self.step.number, self.step.line = step, self.line
         elif step != self.step.number:
             self.step = Step(step, self.line)
@@ -112,7 +112,7 @@ class Log:
         self.at(int(step) + self.shift)
 
     def put(self, name: str, value: float) -> None:
-        """Set a value of the current step; in a log without step numbers, a repeated value begins the next step."""
+        """Set a value of the current step. In a log without step numbers, a repeated value begins the next step."""
         if self.step.number is None:
             self.at(1)
             self.counted = True
@@ -121,7 +121,7 @@ class Log:
         self.fields[name] = value
 
     def gather(self, name: str, value: float) -> None:
-        """Add one of several values of the step, which are averaged."""
+        """Add one of several values of the current step. The values are averaged."""
         self.step.lists.setdefault(name, []).append(value)
 
     @property
@@ -133,7 +133,7 @@ class Log:
         self.tasks[HALLUCINATION][name] = hallucination
 
     def warn(self, message: str) -> None:
-        """Record an alarm of the trainer itself."""
+        """Record a warning that the trainer printed."""
         self.step.warnings.append((message, self.line))
 
     def _response(self, text: str) -> None:
@@ -204,8 +204,8 @@ class Log:
 
 
 def _share_groups(tasks: dict[str, dict[str, Any]], groups: float, dead: float) -> None:
-    """Derive the groups and zero-variance groups of each task; the trainer logs the fairness groups and the task of
-    every zero-variance group."""
+    """Derive the number of groups and of zero-variance groups of each task. The trainer logs the number of fairness
+    groups, and the task of every zero-variance group."""
     fairness, other = tasks[FAIRNESS], tasks[HALLUCINATION]
     if "groups" in fairness:
         other["groups"] = groups - fairness["groups"]
@@ -216,7 +216,8 @@ def _share_groups(tasks: dict[str, dict[str, Any]], groups: float, dead: float) 
 
 
 def together(tasks: dict[str, dict[str, Any]], name: str) -> float | None:
-    """Return the mean over both tasks, weighted by their number of groups if known, or None unless both are known."""
+    """Return the mean over both tasks, weighted by their number of groups if known; None unless both values are
+    known."""
     pair = [tasks[task] for task in (FAIRNESS, HALLUCINATION)]
     if any(name not in task for task in pair):
         return None

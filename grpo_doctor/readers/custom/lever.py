@@ -1,9 +1,10 @@
-"""Reads the epochs of the pointer selector of yunsoft2019/Lever-Plus: the table that its trainer prints, and several
-runs as CSV.
+"""Reads the epochs of the pointer selector of yunsoft2019/Lever-Plus, from the table that its trainer prints, or from
+several runs as CSV.
 
-An epoch is a step. ``Train Loss`` is ``PPO Loss + Beta x KL``. ``Val Loss`` is the supervised (RCE) loss, not GRPO's.
-``Adv Std`` is the mean over queries of the standard deviation of a query's advantages, and ``Adv Max`` is the mean of
-their largest magnitude. Losses may be negative, NaN or infinite (the authors' own pattern dropped such epochs).
+An epoch is a step. ``Train Loss`` is ``PPO Loss + Beta x KL``. ``Val Loss`` is the supervised (RCE) loss, not the loss
+of GRPO. ``Adv Std`` is the standard deviation of a query's advantages, and ``Adv Max`` is their largest absolute value,
+both averaged over queries. Losses may be negative, NaN or infinite; the authors' own pattern skips epochs with such
+losses.
 """
 
 from __future__ import annotations
@@ -121,7 +122,7 @@ def _run_of(file: Input, name: str, rows: list[tuple[int, dict[str, str]]]) -> R
     settings.update(_declared(rows[0][1]))
     settings["rows"] = "epochs"
     printed = {float(row["beta"]) for _, row in rows if _NUMBER.fullmatch(row.get("beta", ""))}
-    if printed and printed != {settings.get("kl_coef")}:  # the table is correct for the run, the title is not
+    if printed and printed != {settings.get("kl_coef")}:  # the printed value is the actual one
         declared = settings.pop("kl_coef", "none")
         builder.run.notes.append(f"KL coefficient declared as {declared}, but printed as {sorted(printed)}")
     for number, row in rows:
@@ -132,17 +133,17 @@ def _run_of(file: Input, name: str, rows: list[tuple[int, dict[str, str]]]) -> R
 
 
 def _declared(row: Mapping[str, str]) -> dict[str, Any]:
-    """Return the constants in the rows of a run: numbers as numbers, words as words."""
+    """Return the settings in a row of a run, with numbers as floats and other values as text."""
     declared: dict[str, Any] = {}
     for key, name in _SETTINGS.items():
         if value := row.get(key, "").strip():
-            number = re.match(_NUMBER.pattern + r"(?=$|\s)", value)  # such as 0 (clip only)
+            number = re.match(_NUMBER.pattern + r"(?=$|\s)", value)  # for example, "0 (clip only)"
             declared[name] = float(number[0]) if number else value
     return declared
 
 
 def _add(builder: RunBuilder, cells: Mapping[str, str], line: int) -> None:
-    """Add one epoch; an empty cell is unknown, while ``nan`` is a printed value."""
+    """Add one epoch. An empty cell is unknown, while ``nan`` is a printed value."""
     values = {
         field: float(cells[name])
         for name, field in _FIELDS.items()

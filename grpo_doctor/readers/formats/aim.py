@@ -1,7 +1,7 @@
 """Reads the indexed runs of an Aim repository with Aim's own library, because the store is a RocksDB database.
 
-The library is imported only here. It does not show runs that are not indexed yet (Aim indexes them while its interface
-is open, or with ``aim storage reindex``). The result reports such runs.
+The library is imported only in this module. The library does not show runs that are not indexed yet, and the result
+reports such runs. Aim indexes runs while its interface is open, or with ``aim storage reindex``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SYSTEM = "__system__"
 
 
 def sniff(head: Head) -> int:
-    """Recognise the repository's SQLite file of names, which represents the whole repository."""
+    """Return 3 for the repository's SQLite file of names, which represents the whole repository, and 0 otherwise."""
     return 3 if head.raw.startswith(b"SQLite format 3\0") and b"CREATE TABLE run_tag" in head.raw else 0
 
 
@@ -52,12 +52,13 @@ class Told(NamedTuple):
 
 
 def _told(file: Input, library: Any) -> tuple[list[Told], int]:
-    """Return the indexed runs of a repository, and the number of others. Raises `ReadError` if it is damaged."""
+    """Return the indexed runs of a repository, and the number of other runs. Raises `ReadError` if the repository is
+    damaged."""
     try:
         repository = library.Repo(str(file.path.parent.parent))
         found = [Told(run.hash, run[...], list(_points(run))) for run in repository.iter_runs()]
         return found, len(repository.list_all_runs()) - len(found)
-    except Exception as error:  # noqa: BLE001 - those of RocksDB, SQLite and the library itself have no other root
+    except Exception as error:  # noqa: BLE001 - errors of RocksDB, SQLite and aim share only this base
         why = f"{type(error).__name__}: {error}".splitlines()[0]
         raise ReadError(f"{file.source}: an Aim repository that the library aim cannot read: {why}") from None
 
@@ -70,7 +71,8 @@ def _run(file: Input, told: Told) -> Run:
 
 
 def _points(run: Any) -> Iterator[tuple[str, int, Any]]:
-    """Yield the key, step and value of each metric; contexts are only used to distinguish evaluation from training."""
+    """Yield the key, step and value of each point of the metrics. Contexts are used only to distinguish evaluation from
+    training."""
     for metric in run.metrics():
         if metric.name.startswith(_SYSTEM):
             continue

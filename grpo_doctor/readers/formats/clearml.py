@@ -1,4 +1,4 @@
-"""Reads ClearML's offline session: ``metrics.jsonl`` has a list of points on each line, and ``task.json`` has the
+"""Reads ClearML's offline sessions. ``metrics.jsonl`` has a list of points on each line, and ``task.json`` contains the
 settings."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _points(file: Input, rows: Rows) -> Iterator[tuple[int, str, float]]:
-    """Yield step, key and value of every scalar in order."""
+    """Yield the step, key and value of every scalar, in order."""
     for line, text in file.lines():
         events = loaded(text)
         if not isinstance(events, list):
@@ -50,7 +50,8 @@ def _points(file: Input, rows: Rows) -> Iterator[tuple[int, str, float]]:
 
 
 def _key(event: dict[str, Any]) -> str:
-    """Return the metric's name: title and series, or only the title if the series names training or evaluation."""
+    """Return the name of the metric: title and series, or only the title if the series is ``train`` or repeats the
+    title."""
     title, series = str(event.get("metric")), str(event.get("variant"))
     if series == "train" or series == title:
         return title

@@ -1,7 +1,7 @@
-"""Reads rollouts, one or many per row, by the names in ``rollouts/names.csv``: Parquet, JSONL and JSON of any
-framework, and Inspect logs.
+"""Reads rollouts, one or several per row, from Parquet, JSONL and JSON of any framework, and from Inspect logs. The
+names in ``rollouts/names.csv`` give the keys their meaning.
 
-Rollouts become samples, and provide statistics of the step: rewards, groups, tool calls, loops.
+Rollouts become samples, and provide statistics of their step, such as rewards, groups, tool calls and loops.
 """
 
 from __future__ import annotations
@@ -32,29 +32,30 @@ _PARQUET = b"PAR1"
 _HEADERS = 2
 """Maximum number of other rows, such as settings, before the first completion."""
 _MOST = 8
-"""Number of rollouts in a row that are inspected to recognise it."""
+"""Maximum number of rollouts in a row that are inspected to recognise the format."""
 _LOOK = 64
 """Number of rows between checks of the budget."""
 _ENOUGH = 30
-"""Minimum number of responses in one row for the row to be judged on its own."""
+"""Minimum number of responses in a single row at which the row is judged on its own."""
 _AT_ONCE = 4_096
-"""Number of Parquet rows to read at once."""
+"""Maximum number of Parquet rows to read at once."""
 _LISTED = 256
-"""Maximum number of list values in these rows; rows with longer lists are read in smaller batches."""
+"""Maximum mean number of list values per row at which `_AT_ONCE` rows are read at once. Rows with longer lists are read
+in smaller batches."""
 _ROOM = 1 << 28
-"""Maximum size of the texts in these rows in bytes."""
+"""Maximum size in bytes of the texts in the rows that are read at once."""
 _VALUE = 5
-"""Number of bytes of a document that need as much memory as one value in a list."""
+"""Number of bytes of a document that need as much memory as one value of a list."""
 _HELD_OUT = re.compile(r"(?i)(?:^|[^a-z])(?:val|validation|evals?|evaluation)(?:[^a-z]|$)")
-"""Names of files and folders with responses of an evaluation."""
+"""Words in the names of files and folders that contain responses of an evaluation."""
 _ENDED = {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"], *NAMES["finish"]}
 """Names that occur in rollouts but not in a dataset of texts."""
 _TASK = {"prompt", "turns", "group", "reference", "reward"}
-"""Fields of which each response has at least one."""
+"""Fields of which a rollout must have at least one."""
 _TALK = re.compile(r'"(?:role|from)"\s*:\s*"(?:assistant|gpt)"')
 _COLUMNS = re.compile(r'"columns"\s*:\s*\[([^\]]*)\]')
 _NAMES = re.compile(r'"([A-Za-z ]{1,40}?)(?:_\d+)?"')
-"""Names of the columns of a table, without their number."""
+"""Names of the columns of a table, without the number at the end."""
 _KEYS = re.compile(r'"(\w{1,40})"\s*:')
 
 
@@ -77,8 +78,8 @@ def _start(head: Head) -> str:
 
 
 def _sniff_names(text: str) -> int:
-    """Return whether a document or a long row, given its start, contains rollouts, judged by the names in it; the
-    reward may come after the texts."""
+    """Return 3 if a document or a long row contains rollouts, judged by the names at its start, and 0 otherwise. The
+    reward may come after the texts, beyond the start."""
     columns = _COLUMNS.search(text)
     keys = {key.lower() for key in (*_KEYS.findall(text), *_NAMES.findall(columns[1] if columns else ""))}
     ended = {*keys, *(key.rpartition("_")[2] for key in keys)} & _ENDED or "\n" not in text
@@ -88,7 +89,7 @@ def _sniff_names(text: str) -> int:
 
 
 def _fields(keys: Iterable[str]) -> set[str]:
-    """Return the fields of a rollout that these keys mean."""
+    """Return the fields of a rollout to which these keys refer."""
     return {known[0] for key in keys if (known := meaning(key)) is not None}
 
 
@@ -130,14 +131,14 @@ def read(file: Input) -> list[Run]:
 
 
 def _is_training(run: Run, name: str) -> bool:
-    """Return whether rollouts belong to a training and not to an evaluation: they have advantages, or rewards and step
-    numbers."""
+    """Return whether rollouts belong to a training, not to an evaluation. Rollouts of a training have advantages, or
+    rewards and step numbers."""
     counted = "reward_mean" in run.columns and bool(run.steps.any())
     return (counted or "advantage_std" in run.columns) and _HELD_OUT.search(name) is None
 
 
 def _of_batch(file: Input) -> Run:
-    """Return a run of one row: the step of a token batch."""
+    """Return a run with one row: the step of a token batch."""
     try:
         batch = read_batch(file.path)
     except BatchError as error:
@@ -177,14 +178,15 @@ def _rows(file: Input) -> Iterator[Mapping[str, Any]]:
 
 
 def _is_document(head: Head) -> bool:
-    """Return whether a file is one JSON value that spans several lines; a value on one line is read as a row."""
+    """Return whether a file is one JSON value that spans several lines, or a list. An object on one line is read as a
+    row."""
     first, ended, _ = _start(head).partition("\n")
     return first[:1] == "[" or (first[:1] == "{" and bool(ended) and not isinstance(loaded(first), dict))
 
 
 def _document(value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of a document: a list of rows, a table of columns and data, or one row that contains the
-    others."""
+    """Yield the rows of a document: a list of rows, a table with columns and data, or a row that may contain other
+    rows."""
     if isinstance(value, dict) and isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
         for row in value["data"]:
             yield dict(zip(map(str, value["columns"]), row, strict=False))
@@ -206,7 +208,7 @@ def _parquet(file: Input) -> Iterator[Mapping[str, Any]]:
 
 
 def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield batches while another thread decodes the next one."""
+    """Yield batches while another thread decodes the next batch."""
     with ThreadPoolExecutor(1) as other:
         coming = other.submit(next, batches, None)
         while (batch := coming.result()) is not None:
@@ -217,7 +219,7 @@ def _ahead(batches: Iterator[Any]) -> Iterator[Any]:
 def _rows_at_once(file: Input, group: Any, number: int) -> int:
     """Return how many rows of a row group to read at once, according to its metadata. Raises `OverBudgetError`.
 
-    A few bytes can encode very long lists, or a long text many times. One row may contain all the values of a list
+    A few bytes can encode very long lists, or the same long text many times. One row may contain all values of a list
     column, and each row may contain the longest text of a dictionary.
     """
     columns = [group.column(place) for place in range(group.num_columns)]
@@ -238,9 +240,9 @@ def _rows_at_once(file: Input, group: Any, number: int) -> int:
 
 
 def _shared(file: Input, number: int, names: list[str]) -> dict[str, int]:
-    """Return the bytes of the longest text in the dictionary of each column, or 0 without a dictionary.
+    """Return the size in bytes of the longest text in the dictionary of each column, or 0 without a dictionary.
 
-    The dictionary is read with the first row. A column whose first row does not show it is skipped.
+    Dictionaries are read together with the first row. A column whose first row does not show its dictionary is omitted.
     """
     import pyarrow.compute
 
@@ -265,7 +267,7 @@ def _names(file: Input) -> list[str]:
 
 @contextmanager
 def _opened(file: Input, dictionaries: list[str] | None = None) -> Iterator[Any]:
-    """Open a Parquet file; the columns named in ``dictionaries`` are read as dictionaries."""
+    """Open a Parquet file. The columns named in ``dictionaries`` are read as dictionaries."""
     try:
         import pyarrow
         import pyarrow.parquet

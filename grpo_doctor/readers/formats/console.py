@@ -1,7 +1,8 @@
-"""Reads a trainer's console output: each line goes to the format that recognises it, and the best format wins.
+"""Reads a trainer's console output. Each line is passed to the format that recognises it, and the format with the most
+values is used.
 
-Lines of known trainers are read first; before the first of these lines, the general reader tries every line that
-contains a number. Trainers also print completions, so a line must be similar to its neighbours to count.
+Lines of known trainers take precedence. Before the first line of a known trainer, the general reader tries every line
+that contains a number. Trainers also print completions, so a line must be similar to other lines to count.
 """
 
 from __future__ import annotations
@@ -25,36 +26,36 @@ from .wrapped import Wrapped
 
 FORMAT = "console"
 _LONGEST = 1 << 16
-"""Maximum size of a metrics line in bytes; longer lines are texts."""
+"""Maximum size of a line of metrics in bytes. Longer lines are texts."""
 
 _BRACE, _PERCENT = b"{%"
-"""Bytes as numbers, which Python finds several times as fast as strings."""
+"""Bytes as numbers, because Python finds numbers in bytes several times as fast as byte strings."""
 _STEP_ALONE = re.compile(
     r"[\W_]*(?:(?:global|train(?:ing)?|optimizer)[ _])?(?:step|iter(?:ation)?|update)\W{1,3}(\d{1,12})"
     r"(?: ?(?:/|of) ?\d{1,12})?[\W_]*",
     re.IGNORECASE,
 )
-"""A line that only names a step: a heading."""
+"""A heading: a line that contains only the number of a step."""
 _STEPPED = re.compile(r"['\"](?:global_)?step['\"]:")
-"""The counter of a row that names its own step."""
+"""The key of the step in a row that contains its own step."""
 _HEADING, _BELOW = 80, 2
-"""Maximum number of bytes of a heading, and maximum distance in lines of a row from it."""
+"""Maximum number of bytes of a heading, and maximum distance in lines between a heading and its row."""
 _FEWEST = 5
-"""Minimum number of rows of an RL training in other lines, in addition to the rows of a known trainer."""
+"""Minimum number of rows of an RL training in lines that a known trainer did not print."""
 _AGREE = "rollout_"
-"""Prefixes of fields that compare sampler and trainer."""
+"""Prefix of fields that compare sampler and trainer."""
 _FAILS = b"tensor contains"
-"""Text in the error of a policy that has become NaN."""
+"""Text in the error message of a policy that has become NaN."""
 _SETS = b"actor_rollout_ref."
-"""Text in the overrides of settings that verl and Hydra print, at the start or with an error."""
+"""Text in the overrides of settings, which verl and Hydra print at the start or with an error."""
 _PRINTED_BY = re.compile(rb"\([\w./:-]{1,80},? ?pid=\d{1,10}")
 """The prefix that Ray adds to the lines of each process."""
 _RANK = re.compile(rb"\[(?:rank|default|trainer)[ :]?(\d{1,5})(?:\|\d{1,5})?\]", re.IGNORECASE)
-"""torchrun's and accelerate's prefix for the lines of each process."""
+"""The prefix that torchrun and accelerate add to the lines of each process."""
 
 
 _NAMES = re.compile(r"[A-Za-z]\w*\s?[:=] ?[-+.\d]")
-"""A name and its number before a mapping on the same line."""
+"""A name with a number before a mapping on the same line."""
 
 
 def sniff(head: Head) -> int:
@@ -93,7 +94,8 @@ def read(file: Input) -> list[Run]:
 
 
 def _elsewhere(file: Input, known: list[Run], own: set[int]) -> list[Run]:
-    """Return the RL training in other lines, if a known trainer printed only another kind of training."""
+    """Return the RL runs in lines that a known trainer did not print, if the known trainer printed only another kind of
+    training."""
     if any(run.run_type == "rl" for run in known) or not any(map(len, known)) or known[0].format == keyvalue.FORMAT:
         return []
     general = keyvalue.General(Input(file.path, file.mapping, shown=file.source))
@@ -105,20 +107,20 @@ def _elsewhere(file: Input, known: list[Run], own: set[int]) -> list[Run]:
 
 
 def _said(text: str) -> dict[str, float]:
-    """Return the metrics of a line before its mapping: ``rl_loss: 0.2, entropy: 0.8, rewards: {…}``."""
+    """Return the metrics of a line before its mapping, as in ``rl_loss: 0.2, entropy: 0.8, rewards: {…}``."""
     before, _, mapping = text.partition("{")
     return pairs.metrics(before) if "[" not in mapping and _NAMES.search(before) else {}
 
 
 def _settings(row: Mapping[str, Any]) -> bool:
-    """Return whether a mapping has more settings than metrics."""
+    """Return whether at least half of the known keys of a mapping are settings, not metrics."""
     known = [key for key in flat(row) if declared(key) or resolve(key)]
     metrics = [key for key in known if not declared(key) and resolve(key)[0].field not in OF_SWEEPS]
     return len(known) > 2 * len(metrics)
 
 
 def of_texts(file: Input, texts: Iterable[tuple[int, str]]) -> list[Run]:
-    """Return the run of a console whose lines are embedded in another format."""
+    """Return the runs of a console whose lines are embedded in another format."""
     console = _Console(file)
     for line, text in texts:
         console.take(line, text.encode())
@@ -133,32 +135,32 @@ class _Console:
         self.wrapped = Wrapped()
         self.general = keyvalue.General(file)
         self.warned, self.refused = Rows(file, trl_console.FORMAT), Rows(file, verl_console.FORMAT)
-        """Metrics in warnings of TRL and verl, for runs whose metrics went to a tracker."""
+        """Metrics in warnings of TRL and verl, for runs whose metrics were logged only to a tracker."""
         self.config = verl_console.Config()
         self.bars = trl_console.Bars()
         self.last, self._rank = "", b""
         self._known = self._by_bar = self._looks = False
         self.settled = False
-        """Whether this is the output of a known trainer, so that other lines need not be searched."""
+        """Whether a known trainer printed the log, so that lines of other forms need not be searched."""
         self._origins: dict[bytes, int] = {}
         self._recent: deque[tuple[int, bytes]] = deque(maxlen=1 + _BELOW)
         """The last lines that are as short as a heading, with their numbers."""
         self.headed = False
-        """Whether the step of a row is in such a line above it."""
+        """Whether the step of a row is in a heading above the row."""
         self._early: list[tuple[dict[str, Any], int, float | None]] = []
         self._rewarded = False
         self.epochs = False
         self.rollouts: list[int] = []
         self.torn = 0
-        """Line number of the row at which the log breaks off."""
+        """Line number of the incomplete row at the end of the log; 0 if there is none."""
 
     @property
     def _busy(self) -> bool:
-        """Return whether buffered lines may belong together."""
+        """Return whether a row or mapping that spans several lines is being read."""
         return bool(self.config.open or self.wrapped.open)
 
     def take(self, line: int, raw: bytes) -> None:
-        """Read one line, or a piece of one between carriage returns."""
+        """Read one line, or a part of a line between carriage returns."""
         if len(raw) > _LONGEST or (raw[:1] == b"[" and raw[1:2].isalpha() and self._of_another_process(raw)):
             return
         if _PERCENT in raw and b"%|" in (raw := trl_console.unfilled(raw)):
@@ -174,7 +176,7 @@ class _Console:
             self._settle()
 
     def _settle(self) -> None:
-        """Determine how the next lines are read."""
+        """Update the flags that determine how the next lines are read."""
         busy = self._busy
         self._looks = self._known or busy
         self.settled = self._known and not busy
@@ -199,7 +201,7 @@ class _Console:
             self.general.see(line, text, not (self._busy or warns))
 
     def _of_mapping(self, line: int, text: str) -> bool:
-        """Read a line that contains a mapping, or is part of one; return False for any other line."""
+        """Read a line that contains a mapping, or is part of a mapping. Return False for any other line."""
         if (found := trl_console.mapping(text)) is not None and self._mapping(line, text, *found):
             return True
         if config := self.config.see(text):
@@ -207,14 +209,14 @@ class _Console:
         return self.config.took
 
     def speaks(self, raw: bytes, holds: bool) -> bool:
-        """Return whether a line without a mapping is read although the trainer is known; ``holds`` is true if one of
-        the lines may contain an error or an override of settings."""
+        """Return whether a line without a mapping must be read although the trainer is known. ``holds`` is true if any
+        line of the block contains text of an error or of overrides."""
         return (holds and (raw.find(_FAILS) >= 0 or raw.find(_SETS) >= 0)) or (
             self.headed and _STEP_ALONE.fullmatch(decoded(raw)) is not None
         )
 
     def _warns(self, line: int, text: str) -> bool:
-        """Take a warning, and the metric that it may contain; return False for any other line."""
+        """Record a warning, and any metric that the warning contains. Return False for any other line."""
         if (message := sign(text)) is not None:
             for rows in (self.trl, self.verl, self.general.rows, self.warned):
                 rows.event("log-warning", message, line)
@@ -226,14 +228,14 @@ class _Console:
         return bool(message or told or withheld)
 
     def unwrap(self) -> None:
-        """Read the row that waited for its continuation."""
+        """Read the buffered row that may have been continued on the next line."""
         if self.wrapped.open:
             for at, text in self.wrapped.end():
                 self._see(at, text)
             self._settle()
 
     def _take_torn(self) -> None:
-        """Add the complete part of a row at which the log breaks off."""
+        """Add the complete part of an incomplete row at the end of the log."""
         whole = self.wrapped.torn() if self._known else ""
         row = trl_console.row(whole) if whole else None
         if row is not None and trl_console.updates(row) and self.trl.add(row, self.wrapped.line, self.bars.position):
@@ -242,7 +244,7 @@ class _Console:
             self.trl.notes.append(NotRead(told))
 
     def printed(self, raw: bytes) -> None:
-        """Set the process of the following rows from a line."""
+        """Set the process that prints the following rows, from the prefix of a line."""
         found = _PRINTED_BY.match(raw)
         if found is None:
             return
@@ -255,7 +257,8 @@ class _Console:
             self.trl.origin = self.verl.origin = origin
 
     def _of_another_process(self, raw: bytes) -> bool:
-        """Return whether a line was printed by a second process of the job, which repeats what the first one prints."""
+        """Return whether a second process of the job printed a line, because it repeats the lines of the first
+        process."""
         rank = _RANK.match(raw)
         if rank is None:
             return False
@@ -263,10 +266,10 @@ class _Console:
         return rank[1] != self._rank
 
     def _mapping(self, line: int, text: str, body: str, before: str) -> bool:
-        """Read a row of metrics; return False for another mapping."""
+        """Read a mapping as a row of metrics or as settings. Return False if the mapping cannot be parsed."""
         step, of_rollout = self._step(line, body, before)
         if text == self.last or ("epoch" in body and self.last.endswith(body)):
-            return True  # every process of a job prints the same row, in some cases after its number
+            return True  # each process prints the same row, perhaps after its rank
         said = _said(text)
         at = step if step is not None else self.bars.position
         self._by_bar |= at is not None and step is None
@@ -303,8 +306,8 @@ class _Console:
         return True
 
     def _of_a_response(self, row: dict[str, Any], line: int, at: float | None) -> bool:
-        """Return whether a mapping without a step is not a row: it has no known metric, or it has the rewards of a
-        single response, which are kept until an update is read."""
+        """Return whether a mapping without a step is not a row, because it has no known metric, or only the rewards of
+        a single response. The rewards are kept until an update is read."""
         if not trl_console.tells(row) or (self.epochs and "epoch" not in row):
             self.general.pass_over(key for key, value in row.items() if number(value) is not None)
             return True
@@ -315,14 +318,15 @@ class _Console:
         return True
 
     def _declare_below(self, line: int, text: str, row: dict[str, Any]) -> None:
-        """Read a mapping that is not a row as settings, and the text before it as a line."""
+        """Read a mapping that is not a row as settings, and the text before the mapping as a line."""
         self.declare(row)
         before = text.partition("{")[0]
         if _NAMES.search(before):
             self.general.see(line, before)
 
     def _step(self, line: int, body: str, before: str) -> tuple[float | None, bool]:
-        """Return the step that the text before a mapping or a heading gives it, and whether it counts rollouts."""
+        """Return the step of a mapping, from the text before it or from a heading above it, and whether the step counts
+        rollouts."""
         step, of_rollout = trl_console.counted(before)
         if step is None and not _STEPPED.search(body):
             above = (_STEP_ALONE.fullmatch(decoded(raw)) for at, raw in self._recent if 0 <= line - at <= _BELOW)
@@ -331,16 +335,16 @@ class _Console:
         return step, of_rollout
 
     def _take_early(self, rewarded: bool) -> None:
-        """Add the rows that have a reward but no update; if an update also has its reward, these rows are single
-        responses."""
+        """Add the kept rows that have a reward but no update. If updates also have rewards, the kept rows are single
+        responses and are dropped."""
         self._rewarded |= rewarded
         for row, line, at in () if self._rewarded else self._early:
             self.trl.add(row, line, at)
         self._early.clear()
 
     def _printed(self, line: int, mapping: dict[str, Any]) -> None:
-        """Read a mapping that spans many lines: a row of metrics if it contains only numbers, or else the
-        configuration. If a mapping only compares sampler and trainer, as in XTuner, other lines have the metrics.
+        """Read a mapping that spans many lines. A mapping of only numbers is a row of metrics; any other mapping is a
+        configuration. If a mapping only compares sampler and trainer, as in XTuner, other lines contain the metrics.
         """
         metrics = [key for key in mapping if resolve(key) and not declared(key)]
         if metrics and all(resolve(key)[0].field.startswith(_AGREE) for key in metrics) and not self._known:
@@ -356,7 +360,7 @@ class _Console:
             rows.declare(config)
 
     def best(self) -> list[Run]:
-        """Return the runs of the format that understood most."""
+        """Return the runs of the format that read the most values."""
         self._take_torn()
         self.unwrap()
         self._take_early(rewarded=False)

@@ -1,4 +1,4 @@
-"""Reads one JSON document: ``trainer_state.json`` with its ``log_history``, or the tables in a document."""
+"""Reads one JSON document: the ``log_history`` of ``trainer_state.json``, or the tables in another document."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ WANDB_SUMMARY = "wandb-summary"
 _CONFIGS = ("config", "args", "hparams", "hyperparameters", "params", "settings")
 _SPACE = re.compile(r"[\ufeff\s,]*")
 _LIST = re.compile(r"""\[\s*(?:\[\s*(?:"[^"\n]*"|-?\d[\d.eE+-]*)\s*,|(?:-?\d[\d.eE+-]*\s*,\s*){2})""")
-"""A list of numbers, or of rows below a row of names."""
+"""Start of a list of numbers, or of rows below a row of names."""
 _whole = json.JSONDecoder()
 
 
@@ -45,7 +45,7 @@ def read(file: Input) -> list[Run]:
     text = file.text()
     value = loaded(text.strip("\ufeff \t\r\n\0"))
     if not isinstance(value, dict | list):
-        text = as_json(text)  # as in ``print(trainer.state.log_history)``
+        text = as_json(text)  # for ``print(trainer.state.log_history)``
         value = loaded(text.strip("\ufeff \t\r\n\0"))
     if not isinstance(value, dict | list) and len(documents := _documents(text)) > 1:
         value = documents
@@ -68,7 +68,7 @@ def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> R
         rows.add(row)
     if isinstance(value, dict):
         own = {k: v for k, v in value.items() if not isinstance(v, list)}
-        if any(row is value for row in table.rows):  # the current value of a schedule is not a declared setting
+        if any(row is value for row in table.rows):  # the current rate of a schedule is not a setting
             own = {k: v for k, v in own.items() if "learning_rate" not in {alias.field for alias in resolve(k)}}
         rows.declare({k: v for k, v in own.items() if k in _CONFIGS or not (several and isinstance(v, dict))})
         if not several:
@@ -78,7 +78,7 @@ def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> R
 
 
 def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
-    """Return the unused keys of a document, and the number of their values."""
+    """Return the unused keys of a document, and the number of values of each key."""
     told = rows.seen | rows.unread.keys()
     left: dict[str, int] = {}
     for key, value in document.items():
@@ -100,7 +100,7 @@ def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
 
 
 _FEW = 20
-"""Maximum number of values in a part of a document whose keys are listed; for a larger part, only its name is
+"""Maximum number of keys of an unused part of a document that are listed. For a larger part, only its name is
 listed."""
 
 
@@ -115,7 +115,8 @@ def _trainer_state(file: Input, state: dict[str, Any]) -> Run:
 
 
 def _documents(text: str) -> list[Any]:
-    """Yield consecutive documents, such as rows that are printed over several lines, without an incomplete last one."""
+    """Return consecutive JSON documents, such as rows that are printed over several lines. An incomplete last document
+    is omitted."""
     found: list[Any] = []
     at = 0
     while (between := _SPACE.match(text, at)) and between.end() < len(text):
@@ -129,7 +130,7 @@ def _documents(text: str) -> list[Any]:
 
 
 def salvaged(text: str) -> Any:
-    """Return the complete objects of a list whose writer was stopped."""
+    """Return the complete objects of a JSON list whose writer was interrupted."""
     cut = len(text)
     for _ in range(64):
         cut = text.rfind("}", 0, cut)

@@ -14,7 +14,7 @@ from ..values import loaded
 
 FORMAT = "metrics-jsonl"
 _TEXTS = ("message", "msg", "text", "event", "log", "line")
-"""Keys under which a logging record has its message."""
+"""Keys of the message in a logging record."""
 
 
 def sniff(head: Head) -> int:
@@ -61,7 +61,7 @@ def _objects(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _of_key(file: Input, key: str) -> Iterator[tuple[int, str]]:
-    """Return the messages of a log whose lines are logging records."""
+    """Yield the messages of a log whose lines are logging records."""
     for line, row in _objects(file):
         if isinstance(text := row.get(key), str):
             yield line, text

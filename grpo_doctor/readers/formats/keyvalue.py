@@ -1,9 +1,9 @@
 """The general reader: reads metrics that custom trainers print as ``key: value``, ``key=value`` or ``key value``.
 
-It does not depend on a trainer. A line with numbers has a shape: the names before its numbers. Repeated shapes whose
-names mean record fields are metrics; the alias table has names in several languages. The step is in the line itself
-(``iter 12``, ``[12/500]``, ``第12步``) or in a heading above it. Headings must count up, unlike ``Step 1: … Step 2: …``
-in the answers of a model.
+The reader does not depend on a trainer. A line with numbers has a shape: the names before its numbers. Repeated shapes
+whose names mean record fields are metrics. The alias table contains names in several languages. The step is in the line
+itself (``iter 12``, ``[12/500]``, ``第12步``) or in a heading above the line. Headings must count up, because a model's
+answers may also contain ``Step 1: … Step 2: …``.
 """
 
 from __future__ import annotations
@@ -39,40 +39,41 @@ _ATTACHED = re.compile(r"(step|iter|iteration|update|epoch|\b(?:it|ep|upd))(?=\d
 _DIGIT = re.compile(r"\d")
 _GLUED = re.compile(r"\d(?<=[A-Za-z].)")
 _OF_RL = frozenset("kl kl_loss policy_loss clip_fraction ratio_mean advantage_mean advantage_std success_rate".split())
-"""Fields next to which a bare ``R`` means the reward."""
+"""Fields that occur only in RL; next to such a field, a bare ``R`` means the reward."""
 _BARE = {"R": "reward", "R std": "reward std", "r": "reward", "r std": "reward std"}
 _OF_RECALL = frozenset("P p F F1 f1 precision Precision".split())
 _BESIDE_BARE = 3
-"""Minimum number of other names on a line for a bare ``R`` to be a metric."""
+"""Minimum number of other names on a line at which a bare ``R`` is a metric."""
 _TRAINS = frozenset("reward_mean reward_std grad_norm kl policy_loss".split())
 _LETTERS = re.compile(r"[^\W\deE_]")
-"""Characters that a line of numbers alone does not contain, except exponents."""
+"""Letters other than the E of an exponent, which a line of only numbers does not contain."""
 _LEAST_NAMELESS = 3
-"""Minimum number of lines of numbers without a name, if nothing else is read."""
+"""Minimum number of lines with only numbers that are reported if no row was read."""
 _SHORTEST_START = 8
-"""Minimum number of characters, without numbers, of a line that marks the start of a program."""
+"""Minimum number of characters, excluding numbers, of a line that marks the start of a program."""
 _STARTS, _SAME_START = 3, 0.2
-"""Number of lines at a program's start, and their share of all such lines, at or above which the program counts as
-restarted."""
+"""Minimum number of repeated lines from the program's start, and minimum share of all lines from its start, at which
+the program counts as restarted."""
 _FEWEST_ROWS = 5
-"""Minimum number of rows for a process to count as training."""
+"""Minimum number of rows at which a process counts as training."""
 _HELD_OUT_TWICE = 2
-"""Number of evaluation lines that suffice: one before and one after the training."""
+"""Sufficient number of evaluation lines: one before and one after the training."""
 _LEAST_METRICS = 4
-"""Minimum number of metrics, one of which only training has, for lines with one row per step."""
+"""Minimum number of metrics in a pasted row whose lines each occur once. At least one metric must be specific to
+training."""
 _HELD_OUT = re.compile(
     r"(?:^\W*|(?:info|debug)\W+)(?:eval|evaluation|val|validation|test)\b"
     r"(?:\s*[|\])@]|\s+#\d|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
     r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d"
 )
-"""Start of an evaluation line in lowercase, whose metrics are not those of training."""
+"""Start, in lowercase, of a line of an evaluation, whose metrics do not describe the training."""
 _ANNOUNCED = re.compile(
     r"\b(?:evaluating|validating|running (?:evaluation|validation))\b"
     r"(?:[^\w:=]*$|\s?(?:\.\.\.|…)|[^:=]{1,40}\bepoch \d{1,6}/\d{1,6}\W*$)",
     re.IGNORECASE,
 )
-"""End of a line (except for the text after its dots) that announces an evaluation, also by its epoch, as DeepSpeed-Chat
-does. The next metrics belong to it."""
+"""End of a line that announces an evaluation, up to its dots, or up to its epoch, as in DeepSpeed-Chat. The next
+metrics belong to the evaluation."""
 _OF_A_SAMPLE = re.compile(
     r"\W*(?:sample|completion|response|candidate|generation|answer)\s?[#(\[]?\s?\d{0,6}(?:/\d{1,6})?[)\]]?\s?[:|]",
     re.IGNORECASE,
@@ -85,15 +86,17 @@ _ITS_TEXT = re.compile(
 _OF_AN_ENVIRONMENT = re.compile(
     r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
 )
-"""A step of an environment, as in OpenEnv's transcripts; its reward is that of one action, not of an update."""
+"""A step of an environment, as in OpenEnv's transcripts. The reward of such a step belongs to one action, not to an
+update."""
 _HEADING = re.compile(r"(\s*)(?:[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,20}\))?\s?|([a-z][\w./@-]{0,80})):\s*")
-"""A line that names the indented statistics below it."""
+"""A heading: a line that names the indented statistics below it."""
 _KEY = re.compile(r"[a-z][\w./@-]*")
-"""A heading that is a key of YAML: the names below it are paths, because EasyR1 splits verl's names at slashes."""
+"""A heading that is a YAML key. The names below such a heading are parts of paths, because EasyR1 splits verl's names
+at slashes."""
 _STATISTICS = frozenset("mean std min max median total overall sum".split())
 _LONGEST_LINE = 4096
 _RARELY = 0.01
-"""Lines whose shape occurs less often than this, as a share of the most frequent shape, may be completions."""
+"""Frequency of a shape, as a share of the most frequent shape, below which its lines may be completions."""
 _MOST_SHAPES = 20_000
 _MOST_OTHERS = 1000
 
@@ -105,30 +108,30 @@ def _of_rl(name: str) -> bool:
 
 
 def _bare_reward(text: str, names: Sequence[str]) -> bool:
-    """Return whether a bare ``R`` is in a progress bar or among other metrics, as a reward is. Recall appears next to
-    precision, and the rank of an adapter appears among settings."""
+    """Return whether a bare ``R`` is probably the reward, because it is in a progress bar or among other metrics.
+    Recall appears next to precision, and the rank of an adapter appears among settings."""
     alone = _OF_RECALL.isdisjoint(names) and not any(map(declared, names))
     return alone and ("%|" in text or (sum(map(bool, names)) > _BESIDE_BARE and not any(" " in name for name in names)))
 
 
 _PREFIXED = frozenset(bytes([byte]) for byte in b"0123456789[(")
-"""Start of a time or a process name before a line."""
+"""First bytes of a line that may begin with a time or a process name."""
 _PROCESS = re.compile(r"(?:\[\d{1,2}m)?(\([\w./:@-]{1,80},? ?(?:pid|ip|rank)=[^()]{1,60}\))(?:\[\d{1,2}m)? ?")
-"""Ray's prefix for the lines of each process, also as copied without its colour codes."""
+"""The prefix that Ray adds to the lines of each process, possibly with remains of colour codes."""
 _CLOCK = re.compile(r"\[?\d{4}[-/]\d\d[-/]\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?Z?\]?[:,]? ?(?:- )?")
-"""The time before a line, as loggers and containers write it."""
+"""The time at the start of a line, as written by loggers and containers."""
 _HEAD = ("step", "epoch")
 _Heads: TypeAlias = "dict[str, Shape]"
-"""Headings by their start, each with its step and epoch."""
+"""Headings by the text before their number. The shape of a heading contains its steps and epochs."""
 
 
 _Picks: TypeAlias = "Sequence[tuple[int, float]] | None"
-"""The numbers of a line that are used, and the divisor of each; None if this depends on the digits."""
+"""The positions of the numbers of a line that are used, each with its divisor; None if they depend on the digits."""
 
 
 class _Taken(NamedTuple):
-    """The numbers that are used from all lines of a shape that differ only in digits: each with its position on the
-    line and its divisor (None for a missing one), and the unused names."""
+    """The numbers that are used from all lines that differ only in digits. Each number has a position on the line and a
+    divisor, or is None if it is missing. ``unread`` contains the unused names."""
 
     shape: Shape | None = None
     picks: Sequence[tuple[int, float] | None] = ()
@@ -137,7 +140,7 @@ class _Taken(NamedTuple):
 
 
 class General:
-    """Collects the lines of a console that were not printed by a known trainer."""
+    """Collects the lines of a console that no known trainer printed."""
 
     def __init__(self, file: Input) -> None:
         self.rows = Rows(file, FORMAT)
@@ -154,14 +157,14 @@ class General:
         self._others: Counter[str] = Counter()
         self._announced = self._follows = False
         self._path: list[tuple[int, str]] = []
-        """Indentation and name of the headings above, which enclose each other."""
+        """Indentation and name of each heading that encloses the current line, the outermost first."""
         self._path_origin = 0
         self._templates: dict[bytes, Template] = {}
         self._essay = Essay(file.path.name)
         self._listens = self._waits()
 
     def quick(self, line: int, raw: bytes) -> bool:
-        """Read a line of a known template, or one without metrics; return False for any other line."""
+        """Read a line of a known template, or a line without metrics. Return False for any other line."""
         if self._listens or len(raw) > _LONGEST_LINE:
             return False
         template = self._templates.get(of := key(raw))
@@ -193,15 +196,14 @@ class General:
         return True
 
     def _add_template(self, of: bytes, template: Template) -> None:
-        """Add a template that begins with this line; if there are too many templates, those with a single line are
-        dropped."""
+        """Add a template. If there are too many templates, drop the templates with a single line first."""
         if len(self._templates) >= _MOST_SHAPES:
             often = {k: t for k, t in self._templates.items() if t.lines > 1 or t.shape is not None}
             self._templates = often if len(often) < 0.5 * _MOST_SHAPES else {}
         self._templates[of] = template
 
     def _learn(self, given: str, text: str, names: tuple[str, ...], taken: _Taken) -> None:
-        """Register a template, so that later lines with the same text except for their numbers are read quickly."""
+        """Register a template for a line, so that later lines that differ only in their numbers are read quickly."""
         raw = given.encode()
         template = Template(raw, numbered=bool(names))
         template.names, template.told = taken.unread, taken.told
@@ -211,7 +213,7 @@ class General:
         self._add_template(key(raw), template)
 
     def see(self, line: int, given: str, plain: bool = False) -> None:
-        """Read a line; ``plain`` if no other reader looks at lines that differ from it only in their numbers."""
+        """Read a line. ``plain`` is true if no other reader needs lines that differ from it only in their numbers."""
         text = self._without_prefix(given)
         self._essay.see(line, text)
         if len(text) > _LONGEST_LINE:
@@ -239,7 +241,7 @@ class General:
         return bool(held or self._essay.document or self.rows.file.mapping)
 
     def _with_numbers(self, line: int, text: str, words_only: bytes) -> tuple[tuple[str, ...], _Taken | None]:
-        """Return the names of the numbers in a line, and the part of all similar lines that is used."""
+        """Return the names of the numbers in a line, and the numbers to use from all similar lines."""
         calm, its_text = not self._waits(), _ITS_TEXT.search(text)
         sample = its_text is not None or _OF_A_SAMPLE.match(text) is not None
         given = text[: its_text.start()] if its_text else text
@@ -269,7 +271,7 @@ class General:
         return names, _located(taken, given, text) if picks else None
 
     def _without_prefix(self, text: str) -> str:
-        """Return a line without its time and its process name, and remember which process printed it."""
+        """Return a line without its time and its process name, and store the process that printed the line."""
         if text[:1].isdigit() or text[:1] == "[":
             text = _CLOCK.sub("", text, count=1) if _CLOCK.match(text) else text
         process = _PROCESS.match(text) if "=" in text[:140] and text[:1] in "([" else None
@@ -280,7 +282,7 @@ class General:
         return text[process.end() :]
 
     def _without_numbers(self, text: str, heading: re.Match[str] | None) -> None:
-        """Process a line that may be the heading of statistics."""
+        """Process a line that has no numbers, or is the heading of statistics."""
         if heading is not None:
             name = heading[2] or heading[3]
             subject = name if _KEY.fullmatch(name) else next(filter(is_metric, _beginnings(name)), "")
@@ -292,7 +294,8 @@ class General:
             self._path.clear()
 
     def _see_start(self, words_only: bytes) -> None:
-        """Note lines that a program printed before its first row and that repeat, because it was restarted there."""
+        """Record lines that a program prints before its first row. If the lines are repeated later, the program was
+        restarted."""
         if self._rowed:
             if words_only in self._startup:
                 self._starting.add(words_only)
@@ -300,7 +303,8 @@ class General:
             self._startup.add(words_only)
 
     def _rows_begin(self) -> None:
-        """Begin a row, which confirms a restart of a program that had not ended."""
+        """Record that a row begins. If enough lines of the program's start were repeated before the row, the program
+        was restarted."""
         self._rowed = True
         if len(self._starting) >= max(_STARTS, _SAME_START * len(self._startup)):
             self._starts.append(self._order)
@@ -312,13 +316,14 @@ class General:
         return all(alias.field in OF_SETTINGS for name in names for alias in resolve(name))
 
     def _rewritten(self, text: str) -> str:
-        """Return a line as pairs of names and numbers: without its sentence, lists as means."""
+        """Rewrite a line as pairs of names and numbers. Sentences are shortened, and lists are replaced by their
+        means."""
         text = said(text) if " is " in text else counter_first(text)
         return _detached(plain(text) if "[" in text or "(" in text else text)
 
     def _named(self, text: str, names: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
-        """Return the names with the meaning from the lines above, and whether any belongs to training or its
-        evaluation."""
+        """Return the names, completed with headings and announcements above the line, and whether any name is a metric
+        of training or evaluation."""
         names = self._below_headings(text, names)
         if mapped := self.rows.file.mapping:
             names = tuple("step" if mapped.get(name) == "step" else name for name in names)
@@ -338,7 +343,7 @@ class General:
     def _headline(
         self, line: int, text: str, names: tuple[str, ...], values: Sequence[float], picks: _Picks
     ) -> _Taken | None:
-        """Process a line without a metric: it names the step of the lines below it, declares settings, or holds unknown
+        """Process a line without a metric, which contains the step of the lines below it, settings, or unknown
         names."""
         epoch = next((at for at, name in enumerate(names) if counts_as(name, "epoch")), None)
         kinds: list[Callable[[str], bool]] = [is_step, *(partial(counts_as, word=word) for word in WEAK_STEP_KEYS)]
@@ -360,7 +365,7 @@ class General:
         return None if settings else _Taken(unread=unread)
 
     def pass_over(self, names: Iterable[str]) -> None:
-        """Note unknown names, which are reported if they repeat."""
+        """Count unknown names, which are reported if they are repeated."""
         for name in names:
             if name and name != "#" and (name in self._others or len(self._others) < _MOST_OTHERS):
                 self._others[name] += 1
@@ -380,7 +385,7 @@ class General:
             self._path.pop()
 
     def _below_headings(self, text: str, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the names of a line below the headings that enclose it."""
+        """Return the names of a line, with the headings that enclose the line as prefixes."""
         if self._path and self._origin == self._path_origin:
             self._leave(len(text) - len(text.lstrip()))
         if not self._path:
@@ -404,7 +409,7 @@ class General:
         return head
 
     def finish(self) -> list[Run]:
-        """Return the runs of the repeated shapes, separately for each process if several processes print."""
+        """Return the runs of the repeated shapes. If several processes print rows, each process has separate runs."""
         parts = self._processes_apart()
         runs = [run for part in parts for run in part._finish()]
         if not any(map(len, runs)):
@@ -417,14 +422,14 @@ class General:
         return runs
 
     def _processes_apart(self) -> list[General]:
-        """Return a reader for each process whose rows are interleaved with those of another, or nothing if only one
-        prints."""
+        """Return a reader for each process if the rows of several processes are interleaved; otherwise, an empty
+        list."""
         metrics = [shape for shape in self._often() if shape.weight() and not shape.evaluates()]
         if len(self._processes) < 2 or not metrics:
             return []
         order = np.concatenate([shape.order for shape in metrics])
         origins = np.concatenate([shape.origins for shape in metrics])[np.argsort(order)]
-        rows = Counter(origins.tolist())  # in the order in which their rows begin
+        rows = Counter(origins.tolist())  # in the order of their first rows
         printing = [origin for origin, count in rows.items() if count >= _FEWEST_ROWS]
         if len(printing) < 2 or np.count_nonzero(np.diff(origins)) < 2 * len(printing):
             return []
@@ -475,7 +480,7 @@ class General:
         return chosen(first, self._second(first)) if any(map(len, first)) else first
 
     def _tell_what_was_not_read(self) -> None:
-        """Report lines of unnamed numbers and lines that name a metric, if neither gave a row."""
+        """Report lines with unnamed numbers, and lines that name a metric, if no row was read."""
         if len(self._nameless) >= _LEAST_NAMELESS:
             told = f"{len(self._nameless)} lines starting at line {self._nameless[0]} have numbers without names"
             self.rows.notes.append(NotRead(f"{told} and were not read; add a header line above them"))
@@ -486,7 +491,7 @@ class General:
             self.rows.notes.append(NotRead(f"{told} were not read, because they do not recur like the steps of a log"))
 
     def _second(self, first: list[Run]) -> list[Run]:
-        """Return the runs of a second reading of the same lines, based only on their templates."""
+        """Return the runs of a second reading of the lines, which uses only repeated templates."""
         found = mine(self._often(), [*self._heads.values(), *self._weak_heads.values()])
         if found is None:
             return []
@@ -502,8 +507,8 @@ class General:
         return rows.runs()
 
     def _often(self) -> list[Shape]:
-        """Return shapes that occur often enough to be printed by a program, including those with additional values at
-        the end; a line of a completion occurs once."""
+        """Return the shapes that occur often enough to be printed by a program, and variants of these shapes with
+        additional values at the end. A line of a completion usually occurs only once."""
         shapes = [shape for shape in self._shapes.values() if shape.measures()]
         most = max((len(shape.lines) for shape in shapes), default=0)
         often = [s for s in shapes if len(s.lines) >= min(_HELD_OUT_TWICE if s.evaluates() else 3, 0.5 * most)]
@@ -512,26 +517,28 @@ class General:
         return often + [s for s in shapes if s not in often and any(s.names[: len(n)] == n for n in begun)]
 
     def _declare(self, metrics: list[Shape]) -> None:
-        """Read single lines that contain only settings, such as ``group_size = 8``."""
+        """Read lines that occur once and contain only settings, such as ``group_size = 8``. Lines after the last metric
+        are a summary, which contains the final value of a schedule."""
+        last = max((line for shape in metrics for line in shape.lines), default=math.inf)
         for shape in self._shapes.values():
-            if len(shape.lines) == 1 and shape not in metrics:
+            if len(shape.lines) == 1 and shape.lines[0] < last and shape not in metrics:
                 known = [declared(name) for name in shape.names]
                 if all(known):
                     for setting, value in zip(known, shape.values, strict=True):
                         self.rows.set(str(setting), int(value) if value.is_integer() else value)
 
     def _timeline(self, shapes: list[Shape]) -> Timeline | None:
-        """Return the step that starts at each line, or None if the lines are not a training log."""
+        """Return the steps and the lines at which they start, or None if the lines are not a training log."""
         counting = [s for s in shapes if s.count() is not None]
         if any(not s.bar and s.counter not in s.positions and len(s.lines) > 1 for s in counting):
-            # lines contain their step, so the progress bars count something else: groups of a step or test questions
+            # lines contain their step, so progress bars count other items, such as groups of a step or test questions
             shapes[:] = [s for s in shapes if not s.bar]
             counting = [s for s in counting if not s.bar]
         own = sorted(counting, key=Shape.weight, reverse=True)
         line = Timeline.of(own[0]) if own else None
         for shape in own[1:]:
             line = line and line.joined(shape, own[0].weak())
-        if line is not None or self._heads:  # a line whose step does not count up with the others is text
+        if line is not None or self._heads:  # lines whose steps do not fit are text
             shapes[:] = [s for s in shapes if s.counter is not None or not any(map(is_step, s.names))]
         if line is not None:
             named = any(
@@ -559,7 +566,8 @@ class General:
         return Timeline(np.array(main.order), np.arange(1.0, len(main.order) + 1))
 
     def _epochs(self, places: np.ndarray) -> np.ndarray | None:
-        """Return the epoch in the heading above each place, as Keras prints it, or None if there is none."""
+        """Return the epoch in the heading above each place, as in the output of Keras, or None if there are no such
+        headings."""
         for kind, head in self._weak_heads.items():
             epochs = head.table()[:, 0]
             if "epoch" in words(kind) and len(epochs) > 1 and counts_up(epochs):
@@ -569,7 +577,8 @@ class General:
 
     @staticmethod
     def _part(shape: Shape, timeline: Timeline) -> _Part:
-        """Return the rows of a shape with the step of each; several lines per step that do not name it are averaged."""
+        """Return the rows of a shape, each with its step. The values of several lines at one step are averaged if the
+        lines do not contain the step."""
         table, places, lines = shape.table(), np.array(shape.order), np.array(shape.lines)
         (at, counted), own = timeline.at(places), np.isin(places, timeline.places)
         if shape.counter is not None and own.any():
@@ -594,7 +603,7 @@ class General:
 
 
 def _heading(text: str) -> re.Match[str] | None:
-    """Return the heading of statistics in a line; ``Step 3:`` counts the lines below it instead."""
+    """Return the heading of statistics in a line. A line such as ``Step 3:`` is not a heading of statistics."""
     found = _HEADING.fullmatch(text) if text.rstrip()[-1:] == ":" else None
     counts = found is not None and any(is_step(name) or is_weak(name) for name in pairs(text)[0])
     return None if counts else found
@@ -606,8 +615,8 @@ def _detached(text: str) -> str:
 
 
 def _located(taken: _Taken, given: str, text: str) -> _Taken | None:
-    """Return the template's numbers with the position of each on its line, or None if the line has other numbers or a
-    number that is not written in digits."""
+    """Return the used numbers with their positions on the original line. Return None if the original line has other
+    numbers, or a number that is not written in digits."""
     given = _detached(given)
     found = list(NUMBER.finditer(given))
     numbers = [match[0] for match in NUMBER.finditer(text)]
@@ -618,14 +627,14 @@ def _located(taken: _Taken, given: str, text: str) -> _Taken | None:
 
 
 def _beginnings(name: str) -> Iterator[str]:
-    """Return a name and its prefixes, longest first: ``Reward calculation complete``, …, ``Reward``."""
+    """Return a name and its first words, the longest part first: ``Reward calculation complete``, …, ``Reward``."""
     found = name.split()
     return (" ".join(found[:count]) for count in range(len(found), 0, -1))
 
 
 @lru_cache(maxsize=4096)
 def _below(path: str, name: str) -> str:
-    """Return a name with the path above it, if only both together have a meaning."""
+    """Return a name with the path above it if the combination has a meaning; otherwise, the name alone."""
     whole = f"{path}/{name}"
     if any(alias.rank < GUESSED for alias in resolve(whole)) or of_another(path) or words(name) <= _STATISTICS:
         return whole
@@ -633,13 +642,13 @@ def _below(path: str, name: str) -> str:
 
 
 def _counting(heads: _Heads) -> list[Shape]:
-    """Return the headings that count up."""
+    """Return the headings whose numbers count up."""
     return [head for head in heads.values() if len(head.lines) > 1 and counts_up(head.table()[:, 0])]
 
 
 class _Part(NamedTuple):
-    """Rows of one shape: names of metrics mapped to the columns of ``table``; for each row, the index of its step, the
-    place at which that step is counted, its line, and its step."""
+    """Rows of one shape. ``named`` maps the names of metrics to the columns of ``table``. Each row has the index of its
+    step, the place at which the step is counted, a line, and a step."""
 
     named: dict[str, int]
     table: np.ndarray
@@ -649,8 +658,7 @@ class _Part(NamedTuple):
     steps: np.ndarray
 
     def beside(self, steps: np.ndarray, fields: Collection[str]) -> _Part:
-        """Return the additional information of lines that occur once per step and have neither their own steps nor
-        these fields."""
+        """Return the rows at steps that other lines also have, without fields that other lines contain."""
         own = np.isin(self.at, steps) | (not len(steps))
         named = {name: column for name, column in self.named.items() if _means(name) not in fields}
         return _Part(named, *(part[own] for part in self[1:]))
@@ -661,7 +669,8 @@ class _Part(NamedTuple):
 
 
 def _pasted(shapes: list[Shape], step: float) -> Timeline | None:
-    """Return the single step of a pasted row, whose lines each occur once, or None for other logs."""
+    """Return a timeline with the single step of a pasted row, whose lines each occur once. Return None for other
+    logs."""
     means = {_means(name) for shape in shapes for name in shape.names if not declared(name)} - {""}
     if any(len(shape.lines) > 1 for shape in shapes) or len(means) < _LEAST_METRICS or not means & _TRAINS:
         return None

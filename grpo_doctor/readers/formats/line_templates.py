@@ -1,8 +1,9 @@
-"""Groups lines that differ only in their numbers into one template, which is parsed once; of the lines that follow,
-only bytes are read.
+"""Groups lines that differ only in their numbers into one template, which is parsed once. From later lines, only the
+numbers are read.
 
-A name is understood through a word of the alias table. A line is silent if no such word precedes a number closely and
-if it contains no mark that a reader looks for. It is then not parsed at all. Generated text is mostly silent.
+A name is recognised by a word of the alias table. A line is silent if no word of the table closely precedes a number,
+and the line contains no text that a reader searches for. Silent lines are not parsed. Most lines of generated text are
+silent.
 """
 
 from __future__ import annotations
@@ -18,22 +19,22 @@ from .repeated_lines import Shape
 
 _NUMERIC = b"0123456789+-."
 _FIGURES = bytes(byte if byte in _NUMERIC + b"eE" else 32 for byte in range(256))
-"""Keeps only those characters of a line that occur in numbers."""
+"""Translation that keeps only the characters that occur in numbers."""
 _DIGITS = b"0123456789"
 _PARTED = bytes(
     48 if chr(byte).isdigit() and byte < 128 else byte | 32 if chr(byte).isalpha() and byte < 128 else byte
     if byte > 127 else 32
     for byte in range(256)
 )  # fmt: skip
-"""Keeps the words of a line in lowercase, with zeros in place of its digits."""
+"""Translation that keeps words in lowercase, and replaces digits with zeros."""
 _WORDS = _PARTED.replace(b"0", b" ")
-"""Keeps only the words."""
+"""Translation that keeps only the words in lowercase."""
 (_BRACE,) = b"{"
 _NEAR = 8
-"""Number of words before a number that may name it."""
+"""Number of words before a number that may name the number."""
 _CASES = bytes(97 if chr(byte).islower() and byte < 128 else 65 if chr(byte).isupper() and byte < 128 else 32
                for byte in range(256))  # fmt: skip
-"""Keeps the case of letters."""
+"""Translation that keeps only the case of each letter."""
 _SAY_LITTLE = frozenset(
     "a after all and answer as at avg average be by call calls chars code count counts data diff drop error errors "
     "example examples exp final first floor for from function global hard has high hit in is it k level limit log low "
@@ -42,11 +43,11 @@ _SAY_LITTLE = frozenset(
     "sequences share size std stop strict sum target task tasks that the time to total true type unique use v value "
     "values version vs wall was weight where with wrong zero".split()
 )
-"""Words of everyday language; a name is recognised by its other words."""
+"""Words of everyday language. A name that contains a word of everyday language is recognised by its other words."""
 
 
 def _telling() -> frozenset[str]:
-    """The words by which a line is recognised as naming a metric, a step or a setting."""
+    """Return the words by which a line is recognised as naming a metric, a step or a setting."""
     spelt: dict[str, list[str]] = {}
     for canon, word in TABLES["word"]:
         for part in canon.split():
@@ -65,8 +66,8 @@ _WHOLE = frozenset(
     b"checkpointing divergence evaluating evaluation incompatible inconsistent inf grad nan rollout tensor validating "
     b"validation warn".split()
 )
-"""Words by which lines for other readers are recognised: warnings, evaluations, overrides of settings, and numbers
-without a digit."""
+"""Words by which other lines are recognised: warnings, evaluations, overrides of settings, and lines with NaN or
+infinite numbers."""
 _EITHER = _ASCII | _WHOLE
 _OTHERS = re.compile(
     "|".join(sorted({w for w in (*_TELLING, *(script for _, script in TABLES["script"])) if not w.isascii()}))
@@ -74,16 +75,16 @@ _OTHERS = re.compile(
 
 
 class Template:
-    """Lines of one template: whether they contain a number, and how their numbers are used.
+    """A template: lines that differ only in their numbers, and how their numbers are used.
 
     Attributes:
         text: the first of the lines.
-        lines: their number.
-        numbered: whether they contain a number.
-        shape: the shape that collects their numbers, or None if they are not read.
-        told: whether they name a metric.
-        sets: whether they name only settings.
-        names: their unused names.
+        lines: the number of lines.
+        numbered: whether the lines contain a number.
+        shape: the shape that collects the numbers of the lines, or None if the numbers are not read.
+        told: whether the lines name a metric.
+        sets: whether the lines name only settings.
+        names: the unused names in the lines.
     """
 
     told = sets = False
@@ -94,16 +95,16 @@ class Template:
         self.text, self.numbered, self.lines = text, numbered, lines
 
     def collects(self, shape: Shape, picks: Sequence[tuple[int, float] | None], before: int) -> None:
-        """Collect numbers of its lines: the index of each among the figures after the prefix, and its divisor, or None
-        for a missing one."""
+        """Set the shape that collects numbers of the lines. Each pick is the index of a number after the prefix and its
+        divisor, or None if the number is missing."""
         self.shape, self._count = shape, len(figures(self.text))
         places = [-1 if pick is None else before + pick[0] for pick in picks]
-        self._pick = itemgetter(places[0], *places)  # the first one twice: a single item is returned without a tuple
+        self._pick = itemgetter(places[0], *places)  # twice: for one item, itemgetter returns no tuple
         divisors = [1.0 if pick is None else pick[1] for pick in picks]
         self._divisors = None if set(divisors) <= {1.0} else divisors
 
     def numbers(self, raw: bytes) -> list[float]:
-        """Return the numbers of one line of the template, or nothing if they are not written as on the first line."""
+        """Return the numbers of a line of the template; empty if its numbers are not written as on the first line."""
         tokens = figures(raw)
         if len(tokens) != self._count:
             return []
@@ -116,7 +117,8 @@ class Template:
 
 
 ONCE = Template(b"", numbered=False), Template(b"", numbered=True)
-"""The templates of silent lines that occur once, as lines of generated text do: without a number and with one."""
+"""The templates of silent lines that occur once, such as lines of generated text: without a number, and with a
+number."""
 
 
 def figures(raw: bytes) -> list[bytes]:
@@ -125,13 +127,13 @@ def figures(raw: bytes) -> list[bytes]:
 
 
 def key(raw: bytes) -> bytes:
-    """Return the common part of lines of one template."""
+    """Return the part of a line that all lines of its template share."""
     return raw.translate(None, _NUMERIC)
 
 
 def silent(raw: bytes) -> Template | None:
-    """Return one of `ONCE` for a line that does not name a metric, a step or a setting and contains nothing else that
-    is read."""
+    """Return a template of `ONCE` for a silent line; otherwise None. A silent line names no metric, step or setting,
+    and contains no other text that is read."""
     if _BRACE in raw:
         return None
     words = raw.translate(_WORDS).split()
@@ -144,7 +146,7 @@ def silent(raw: bytes) -> Template | None:
 
 
 def _named(raw: bytes) -> bool:
-    """Return whether a word that may name a metric precedes a number, or is a heading."""
+    """Return whether a word that may name a metric precedes a number, or is in a heading."""
     parts = raw.translate(_PARTED).split(b"0")
     if raw.rstrip()[-1:] != b":":
         parts.pop()

@@ -1,7 +1,7 @@
-"""Reads MLflow's file store: one file per metric below ``metrics``, with lines ``timestamp value step``.
+"""Reads MLflow's file store, which has one file per metric below ``metrics``, with lines ``timestamp value step``.
 
-Any of these files represents the whole run: all files below the same ``metrics`` folder are read, with the parameters
-next to it.
+Any metric file represents the whole run: all files below the same ``metrics`` folder are read, with the parameters next
+to the folder.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _points(folder: Path | None, files: Iterable[Path]) -> Iterator[tuple[str, int, str]]:
-    """Yield key, step and value of each metric."""
+    """Yield the key, step and value of each point of the metrics."""
     for path in files:
         key = path.relative_to(folder).as_posix() if folder else path.name
         for _, text in Input(path).lines():

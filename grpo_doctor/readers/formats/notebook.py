@@ -1,7 +1,7 @@
-"""Reads the output of a notebook, or of its HTML export: tables and console.
+"""Reads the output of a notebook, or of its HTML export: tables and console output.
 
 Trainers in notebooks show their metrics as an HTML table with one row per logging step. The outputs of each cell are
-read as a separate log, so a notebook that trains twice has two runs. An exception of the cell is the end of its log.
+read as a separate log, so a notebook that trains twice has two runs. An exception in a cell is the end of its log.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...run import Run, RunType
+from ..aliases import resolve
 from ..endings import conclude
 from ..input import Head, Input, NotRead
 from ..phases import told_of
@@ -32,11 +33,11 @@ _TOKEN = re.compile(r"<(/?)(table|tr|td|th|pre)\b[^<>]*>|<[^<>]*>|[^<]+|<", re.I
 
 _PAGES = ("<!doctype html", "<html")
 _PROGRESS = re.compile(r"\[\s*(\d+)/(\d+) [^\[\]]{0,60}\bEpoch ([\d.]+)/\d+\]")
-"""Steps, planned steps and epochs of the progress bar above a table of Transformers."""
+"""The progress bar above a table of Transformers, with the number of steps, planned steps and epochs."""
 
 
 class _Output(NamedTuple):
-    """A table or the console of a cell, and the progress bar above the table."""
+    """A table of a cell with the progress bar above it, or the console output of a cell."""
 
     text: str
     progress: re.Match[str] | None = None
@@ -75,8 +76,8 @@ def read(file: Input) -> list[Run]:
 
 
 def _once(runs: list[Run]) -> list[Run]:
-    """Return the runs without tables that only repeat the loss of another one, which Transformers draws next to a
-    console. The table numbers the steps; the console often does not.
+    """Return the runs without tables that only repeat the loss of another run. Transformers shows such a table next to
+    its console output. The table contains step numbers, while the console output often does not.
     """
     left = []
     for table in runs:
@@ -91,7 +92,7 @@ def _once(runs: list[Run]) -> list[Run]:
 
 
 def _shows_of(table: Run, run: Run) -> bool:
-    """Return whether a table has the loss of this run, row by row, and nothing that the run lacks."""
+    """Return whether a table has the same loss as a run on every row, and no metric that the run lacks."""
     measured, more = (one.columns.keys() - {"epoch"} for one in (table, run))
     if len(table) != len(run) or not {"loss"} <= measured < more:
         return False
@@ -99,7 +100,7 @@ def _shows_of(table: Run, run: Run) -> bool:
 
 
 _ROUNDED = 1e-4
-"""Effect of rounding on a loss: consoles print at least four decimals."""
+"""Maximum difference of losses due to rounding, because consoles print at least four decimals."""
 
 
 _FEW = 2
@@ -107,7 +108,7 @@ _FEW = 2
 
 
 def _courses(runs: list[Run]) -> list[Run]:
-    """Return the runs without additional outputs of one or two rows, such as a summary or lines of an example."""
+    """Return the runs without outputs of only one or two rows, such as a summary or lines of an example."""
     whole = [run for run in runs if len(run) > (_FEW if run.format == keyvalue.FORMAT else 1)]
     left = len(runs) - len(whole)
     if not whole or not left:
@@ -117,7 +118,7 @@ def _courses(runs: list[Run]) -> list[Run]:
 
 
 _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
-"""Backspaces and similar characters of a redrawn progress bar, which would make a file look binary."""
+"""Backspaces and similar control characters of a redrawn progress bar, with which a file would look binary."""
 
 
 def printed(file: Input, output: str) -> list[Run]:
@@ -127,13 +128,13 @@ def printed(file: Input, output: str) -> list[Run]:
         copy.flush()
         runs = read_input(Input(Path(copy.name), file.mapping, shown=file.source, embedded=True))
     for run in runs:
-        run.lines[:] = 0  # these are line numbers of the output, not of the file
+        run.lines[:] = 0  # these line numbers refer to the output, not to the file
         run.notes[:0] = file.notes
     return runs
 
 
 def _of_cell(file: Input, outputs: Sequence[_Output], code: _Said) -> list[Run]:
-    """Return the runs of a cell, with the settings from the code up to it. Its console, the last of its outputs, shows
+    """Return the runs of a cell, with the settings from the code up to the cell. The console output of the cell shows
     how the training in its table ended."""
     read = [run for output in outputs if output.text.strip() for run in _of_output(file, output)]
     runs = [run for run in read if run.run_type != "none"]
@@ -144,7 +145,9 @@ def _of_cell(file: Input, outputs: Sequence[_Output], code: _Said) -> list[Run]:
         conclude(runs[-1], end)
     for run in runs:
         for key, value in code.settings.items():
-            if (name := declared(key)) is not None and (held := setting_value(name, value)) is not None:
+            if (name := declared(key)) in (None, "max_steps"):  # the planned steps are those of the progress bar
+                continue
+            if (held := setting_value(name, value)) is not None:
                 run.settings.setdefault(name, held)
         if code.trains and run.run_type == "supervised":
             run.run_type, lacks = code.trains, "margin" if code.trains == "preference" else "reward"
@@ -153,7 +156,7 @@ def _of_cell(file: Input, outputs: Sequence[_Output], code: _Said) -> list[Run]:
 
 
 def _of_output(file: Input, output: _Output) -> list[Run]:
-    """Return the runs of an output, with the planned steps and the epochs of its progress bar.
+    """Return the runs of an output, with the planned steps and the epochs from the progress bar.
 
     The bar may round epochs down, so the epochs of the rows are a lower bound, and 0 means unknown. The rows of a table
     are numbered by step or by epoch.
@@ -174,7 +177,7 @@ def _of_output(file: Input, output: _Output) -> list[Run]:
 
 
 class _Said(NamedTuple):
-    """The settings in the code up to a cell."""
+    """The trainer and the settings in the code up to a cell."""
 
     trainer: str
     trains: RunType | None
@@ -183,7 +186,7 @@ class _Said(NamedTuple):
 
 
 def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
-    """Yield the tables and the console of each cell, with the settings from the code so far."""
+    """Yield the tables and the console output of each cell, with the trainer and settings from the code so far."""
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     code = SourceCode()
     for cell in cells if isinstance(cells, list) else ():
@@ -200,7 +203,7 @@ def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
             if not isinstance(output, dict):
                 continue
             console.append(_joined(output.get("text")))
-            if output.get("output_type") == "error" and output is last:  # an IPython callback ends no cell
+            if output.get("output_type") == "error" and output is last:  # not a callback's error
                 console.append(f"\nTraceback (most recent call last):\n{output.get('ename')}: {output.get('evalue')}\n")
             data = output.get("data")
             if isinstance(data, dict):
@@ -208,7 +211,7 @@ def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
                 *drawn, text = _of_page(page)
                 tables += [_Output(table, _PROGRESS.search(page)) for table in drawn]
                 plain = _joined(data.get("text/plain"))
-                console.append(plain if trl_console.TRAINED.match(plain) else text)  # rich draws one element per output
+                console.append(plain if trl_console.TRAINED.match(plain) else text)  # rich shows one element per output
         yield [*tables, _Output("".join(console))], said
 
 
@@ -216,9 +219,26 @@ def _joined(text: Any) -> str:
     return "".join(map(str, text)) if isinstance(text, list) else text if isinstance(text, str) else ""
 
 
+def _fields_of(name: str) -> list[str]:
+    return [alias.field for alias in resolve(name)]
+
+
+def _titles(row: list[str]) -> list[str]:
+    """Return the column titles with ``eval_`` before the scores of an evaluation.
+
+    If a table has a validation loss, its capitalised titles are the metrics of ``Trainer.evaluate`` without their
+    prefix (Transformers, ``NotebookProgressCallback.on_evaluate``). Unsloth's titles, in lower case, are training
+    metrics.
+    """
+    if "Validation Loss" not in row:
+        return row
+    scores = {title for title in row if title[:1].isupper() and "eval_score" in _fields_of(f"eval_{title}")}
+    return [f"eval_{title}" if title in scores else title for title in row]
+
+
 def _of_page(page: str) -> Iterator[str]:
-    """Return every table of a page, with cells separated by tabs, followed by its preformatted text. For an incomplete
-    table, the complete rows are kept.
+    """Yield every table of a page, with cells separated by tabs, and then the preformatted text of the page. For an
+    incomplete table, the complete rows are kept.
     """
     lines: list[str] = []
     cells: list[str] = []
@@ -232,7 +252,8 @@ def _of_page(page: str) -> Iterator[str]:
                 cells.append("")
         elif tag == "tr":
             if closing:
-                lines.append("\t".join(" ".join(cell.split()) for cell in cells))
+                row = [" ".join(cell.split()) for cell in cells]
+                lines.append("\t".join(row if lines else _titles(row)))
             cells = []
         elif tag == "table":
             if closing:

@@ -16,7 +16,8 @@ NUMBER = re.compile(
     rf"(?:(?<=[-+])(?>{_DIGITS}|{_NOT_FINITE})|(?<=\d)(?>\d*(?:\.\d*)?(?:[eE][-+]?\d+)?)"
     r"|(?<=\.)(?>\d+(?:[eE][-+]?\d+)?)|(?<=[nN])[aA][nN]\b|(?<=[iI])[nN][fF]\b))([A-Za-z]*)"
 )
-"""A number and its unit. It begins with a class of letters, so that the search skips all other characters quickly."""
+"""A number and its unit. The pattern begins with a character class, so that the search skips all other characters
+quickly."""
 _SAYS = re.compile(r"(?:^|\s+and\s+)([A-Za-z]\w{1,40}(?: \w{1,20})?) is (?=[-+.\d])", re.IGNORECASE)
 _SAID = re.compile(r"(?:(?:^|\s+and\s+)[A-Za-z]\w{1,40}(?: \w{1,20})? is [-+.\deE]{1,30}){1,6}\s*$", re.IGNORECASE)
 _COUNTED = re.compile(
@@ -24,29 +25,29 @@ _COUNTED = re.compile(
     r"(step|iter|iteration|update|epoch)s? #?(\d{1,9})\s?[:=]\s?",
     re.IGNORECASE,
 )
-"""A name followed by its counter: ``Mean reward after step 5: 0.25``."""
+"""A name followed by a counter, as in ``Mean reward after step 5: 0.25``."""
 _LISTED = re.compile(
     r"(rewards?(?:\s+\w+)?)\s*[:=]?\s*(?:tensor\()?"
     r"\[\s*(['\"]?[-+\d.eE]+['\"]?(?:(?:\s*,\s*|\s+)['\"]?[-+\d.eE]+['\"]?)*)\s*\]",
     re.IGNORECASE,
 )
-"""Individual rewards: ``Rewards: [0.5, 0.0, 1.0]``, ``rewards=['0.50', '0.00']``."""
+"""A list of individual rewards, as in ``Rewards: [0.5, 0.0, 1.0]`` or ``rewards=['0.50', '0.00']``."""
 _TYPED = re.compile(
     r"\b(?:np\.float\d\d|(?:torch\.)?tensor|Array)"
     r"\(\[{0,2}([-+]?[\d.][\d.eE+-]{0,30}|-?inf|nan)\]{0,2}(?:, ?[a-z]\w{0,20}=[^()]{0,80})?\)"
 )
-"""A number as printed by numpy, torch and jax: ``np.float32(0.5)``, ``tensor(0.5000, device='cuda:0')``."""
+"""A number as printed by numpy, torch and jax, such as ``np.float32(0.5)`` or ``tensor(0.5000, device='cuda:0')``."""
 _ROUNDED = re.compile(r"\b\d{1,6}(?:\.\d{1,3})?[KMB]\((\d{1,15})\)")
-"""A rounded number followed by the exact one, as LeRobot prints counters: ``step:15K(15123)``."""
+"""A rounded number followed by the exact number, as in LeRobot's counters: ``step:15K(15123)``."""
 _SOME = re.compile(r"\b(?:few|some|first|examples?|samples?)\b[^:=|]*$", re.IGNORECASE)
-"""Words for a list with only some of the rewards, whose spread is not that of the step."""
+"""Words before a list that contains only some rewards of a step, so that their spread is not the spread of the step."""
 _EDGES = re.compile(r"^[\W_]+|[^\w%)]+$")
 _CUTS = re.compile(r"[,|;\t()\[\]{}<>·•→│┃║*#、，；。]|\s-\s|\s{2,}")
 _ARROW = re.compile(r"\s*(?:→|⇒|[-=]>|(?<=\s)-(?=\s))\s*(?=(?:mean|avg|average|std|min|max|median)\b)", re.IGNORECASE)
-"""Separators between a subject and its statistics, like a colon: ``reward → mean``, ``rewards - Avg``."""
+"""Separators between a subject and its statistic, as in ``reward → mean`` and ``rewards - Avg``."""
 _OPENED = re.compile(r"([:=])\s*\($")
 _ALIGNED = re.compile(r"\s+(?=[:=])")
-"""Blanks that align names and values over several lines."""
+"""Blanks before a colon or equals sign, which align names and values over several lines."""
 _ARROWS = re.compile("[->→⇒]")
 _LONGEST_NAME, _LONGEST_COUNTER = 60, 40
 """Maximum number of characters of a name, and of the text of a counter."""
@@ -57,20 +58,21 @@ _LOG_WORDS = frozenset(
     "skip skipped skipping starting done finished completed with 步 轮 次".split()
 )
 _LEVEL = re.compile(r"^SUCCESS\s+(?=(?i:step|iter|iteration|update|epoch)\b)")
-"""A loguru level before the counter, as prime-rl prints it; elsewhere, that word is a rate."""
+"""The loguru level ``SUCCESS`` before a counter, as in the output of prime-rl. In other places, the word is a success
+rate."""
 _JOINED = re.compile(r"(?:^|\s)[A-Za-z][\w/]*:[A-Za-z][\w/]*$")
-"""A name that contains a colon, as tinker writes ``loss:sum``."""
+"""A name that contains a colon, such as ``loss:sum`` in the output of tinker."""
 _COUNTER = re.compile(
     r"(?:^|[^\w/])(step|iter|iteration|update|epoch|episode|batch|round|evaluation)\s?:?\s?[\[(#]$", re.IGNORECASE
 )
-"""Text before the position of a counter: ``Epoch [3/60]``, ``Step (12``, ``Evaluation #3``."""
+"""Text before the number of a counter, as in ``Epoch [3/60]``, ``Step (12`` and ``Evaluation #3``."""
 _OF_COUNTER = re.compile(
     r"\b(?:in|at|for|of|on|after|during) ((?:(?:global|train|training) )?(?:step|iteration|iter|update|epoch))=?$",
     re.IGNORECASE,
 )
-"""A counter at the end of a longer phrase: ``Call #1 for step``, ``KL spike at step=10``."""
+"""A counter at the end of a longer phrase, as in ``Call #1 for step`` and ``KL spike at step=10``."""
 _COUNTS = "[(#=pPnNrReEhH"
-"""Last characters of the two."""
+"""Last characters of the text that `_COUNTER` and `_OF_COUNTER` match."""
 _MOST_NUMBERS = 200
 _LONGEST_GAP = 130
 """Maximum number of characters between a name and its number."""
@@ -83,14 +85,14 @@ def _share(name: str) -> bool:
 
 
 def pairs(text: str) -> tuple[tuple[str, ...], list[float]]:
-    """Return the names and numbers of a line; ``#`` is a position such as ``12/500`` without a name."""
+    """Return the names and numbers of a line. The name ``#`` means a position without a name, such as ``12/500``."""
     names, values, _ = picked(text)
     return names, values
 
 
 def picked(text: str) -> tuple[tuple[str, ...], list[float], list[tuple[int, float]] | None]:
-    """Return the names and numbers of a line, the index of each number on the line, and its divisor: these are the same
-    for every line that differs only in digits. None if this depends on the digits."""
+    """Return the names and numbers of a line, and the index of each number on the line with its divisor. Indices and
+    divisors are the same for every line that differs only in digits; if they depend on the digits, they are None."""
     names: list[str] = []
     values: list[float] = []
     picks: list[tuple[int, float]] | None = []
@@ -129,12 +131,12 @@ def picked(text: str) -> tuple[tuple[str, ...], list[float], list[tuple[int, flo
 
 
 def said(text: str) -> str:
-    """Parse a sentence as pairs, if all of it consists of pairs: ``policy_loss is 0.5 and kl is 0.01``."""
+    """Rewrite a sentence as pairs if all of it consists of pairs, as in ``policy_loss is 0.5 and kl is 0.01``."""
     return _SAYS.sub(r" | \1: ", text) if _SAID.match(text) else text
 
 
 def counter_first(text: str) -> str:
-    """Move a counter before the name that it follows: ``step 5 | Mean reward: 0.25``."""
+    """Move a counter before the name that precedes it: ``step 5 | Mean reward: 0.25``."""
     return (
         _COUNTED.sub(r" | \2 \3 | \1: ", text, count=1)
         if " step " in text or " epoch " in text or "iter" in text
@@ -143,15 +145,14 @@ def counter_first(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """Return a line with plain numbers where Python prints their types, and with the mean and spread in place of a list
-    of rewards."""
+    """Replace numbers printed with their types by plain numbers, and a list of rewards by its mean and spread."""
     if "(" in text:
         text = _TYPED.sub(r"\1", _ROUNDED.sub(r"\1", text))
     return _LISTED.sub(_of_list, text) if "[" in text and "eward" in text.lower() else text
 
 
 def _of_list(match: re.Match[str]) -> str:
-    """Replace a list with its mean, and its spread if it has more than one value."""
+    """Return the mean of a list, and its spread if the list has several values and is complete."""
     try:
         figures = [float(figure.strip("'\"")) for figure in match[2].replace(",", " ").split()]
     except ValueError:
@@ -164,15 +165,16 @@ def _of_list(match: re.Match[str]) -> str:
 
 
 def metrics(text: str) -> dict[str, float]:
-    """Return all named numbers of a line if one of them means a field of training, or an empty dictionary."""
+    """Return all named numbers of a line if any of the names means a field other than the epoch; otherwise, an empty
+    dictionary."""
     names, values = pairs(text)
     told = any(alias.field != "epoch" for name in names for alias in resolve(name))
     return {name: value for name, value in zip(names, values, strict=True) if name.strip("#")} if told else {}
 
 
 def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
-    """Return the number of a match and the index of its end: ``0,53`` has a decimal comma, ``1,234`` a thousands
-    separator."""
+    """Return the number of a match and the index of its end. The comma in ``0,53`` is a decimal comma, and the comma in
+    ``1,234`` is a thousands separator."""
     value, end = float(match[1]), match.end()
     if match[2] or text[end : end + 1] != "," or not text[end + 1 : end + 2].isdigit():
         return value, end
@@ -191,7 +193,7 @@ def _decimal(text: str, match: re.Match[str]) -> tuple[float, int]:
 
 @lru_cache(maxsize=4096)
 def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
-    """Return the name that the text before a number gives it, and the subject of a bare statistic."""
+    """Return the name of a number from the text before it, and the subject for the statistics that follow."""
     gap = gap.rstrip("'\"*`")  # characters around the number
     text = gap.rstrip()
     if text.endswith("第") and after in "步轮次":
@@ -233,5 +235,5 @@ def _name(gap: str, after: str, subject: str) -> tuple[str, str]:
 
 
 def _trimmed(name: str) -> str:
-    """Return a name without the marks around it."""
+    """Return a name without surrounding punctuation."""
     return name if name[:1].isalnum() and name[-1:].isalnum() else _EDGES.sub("", name)

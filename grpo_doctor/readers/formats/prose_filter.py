@@ -1,4 +1,4 @@
-"""Distinguishes a document about a training run from a log, which may also be pasted into a document."""
+"""Distinguishes the text of a document about a training run from a log, which may be pasted into the document."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from collections.abc import Collection
 
 _DOCUMENTS = (".md", ".markdown", ".rst")
 _RARE = 4
-"""Number of text lines per metrics line above which the file is an essay. Of 46 public READMEs and reports that name
-metrics in at least two lines, 33 have 4.3 to 139 (median 27); those that contain a log or an example have 1 to 4."""
+"""Number of text lines per metrics line above which a file is an essay. Of 46 public READMEs and reports with at least
+two metrics lines, 33 have 4.3 to 139 text lines per metrics line (median 27). Files that contain a log or an example
+have 1 to 4 text lines per metrics line."""
 _FENCE = re.compile(r"[\s>]*(```|~~~)\s*(\w*)")
 _CODE = frozenset("python py python3 diff toml yaml yml rust java javascript js typescript ts cpp c go sql".split())
 """Languages of fenced code, in which numbers are settings, not measurements."""
 _FEWEST = 5
-"""Minimum number of metrics lines in a fence that contains a log, because examples have fewer."""
+"""Minimum number of metrics lines at which a fenced block is a log. Examples have fewer metrics lines."""
 _TEXT, _OF_CODE = 0, -1
-"""Place of a line: outside of all fences, or inside code; positive numbers count the fences."""
+"""Place of a line outside fenced blocks, and inside fenced code. The places in other fenced blocks are the numbers of
+the blocks, starting at 1."""
 
 
 class Essay:
-    """The lines of a document; it is empty for any other file, because a log may contain any completions."""
+    """The lines of a document. For other files, no lines are collected, because a log may contain any completions."""
 
     def __init__(self, name: str) -> None:
         self.document = name.lower().endswith(_DOCUMENTS)
@@ -43,8 +45,8 @@ class Essay:
             self._place = _OF_CODE if fence[2].lower() in _CODE else self._fences
 
     def sentences(self, metrics: Collection[int]) -> set[int]:
-        """Return the metrics lines that are in the text of an essay: there are few of them, and they are not in a fence
-        with a log."""
+        """Return the metrics lines that are in the text of an essay. Metrics lines in the text of an essay are rare,
+        and are not in a fenced block that contains a log."""
         places = dict(zip(self._lines, self._places, strict=True))
         counts = Counter(places[line] for line in metrics if line in places)
         logs = {place for place, count in counts.items() if place > _TEXT and count >= _FEWEST}

@@ -1,5 +1,5 @@
-"""Reads the project's own ``records.jsonl``, with ``config.json`` and ``samples.jsonl`` in the same folder if they
-exist."""
+"""Reads the project's own ``records.jsonl``, with ``config.json`` and ``samples.jsonl`` if they are in the same
+folder."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _damage(first: tuple[int, str] | None, damaged: int, torn: bool) -> list[str]:
-    """Report lines that are not valid records; ``torn`` if the last line is one of them."""
+    """Return a note on lines that are not valid records. ``torn`` is true if the last line is not a valid record."""
     if first is None:
         return []
     line, why = first

@@ -1,5 +1,5 @@
-"""Finds lines that a program prints repeatedly: their names, a row of numbers for each, and the number that counts the
-rows."""
+"""Collects lines that a program prints repeatedly: their names, a row of numbers for each line, and the number that
+counts the rows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from ..row_kinds import UPDATED, component, possible
 
 _NUMBERS = str.maketrans("", "", "0123456789+-., \t")
 _MANY_TEXTS, _FEW_TEXTS = 64, 5
-"""Maximum number of distinct texts per shape, and minimum number of lines for their variety to matter."""
+"""Maximum number of distinct texts that are stored per shape, and minimum number of lines for a judgement of their
+variety."""
 _STEADY = 0.8
-"""Share of equal increments above which numbers count as a counter although their name does not show it."""
+"""Share of equal increments at or above which numbers count as a counter although their name does not show it."""
 
 
 class Shape:
-    """Lines of one shape: names, and a row of numbers for each line; ``sample`` if each line is about one response."""
+    """Lines of one shape: the names, and a row of numbers for each line. ``sample`` is true if each line is about one
+    response."""
 
     def __init__(self, names: tuple[str, ...], sample: bool = False) -> None:
         self.names, self.sample = names, sample
@@ -36,13 +38,14 @@ class Shape:
         self.bar = False
 
     def add(self, order: int, line: int, origin: int, values: Sequence[float], text: str) -> None:
-        """Add a line of this shape: its place among the lines with numbers, its number, its process and its text."""
+        """Add a line of this shape, with its place among the lines with numbers, its line number, its process and its
+        text."""
         self.take(order, line, origin, values)
         if len(self.texts) < _MANY_TEXTS:
             self.texts.add(hash(words_of(text)))
 
     def take(self, order: int, line: int, origin: int, values: Sequence[float]) -> None:
-        """Add a line with a known text."""
+        """Add a line whose text, except for its numbers, is already known."""
         self.order.append(order)
         self.lines.append(line)
         self.origins.append(origin)
@@ -50,12 +53,12 @@ class Shape:
 
     @property
     def varied(self) -> bool:
-        """Return whether the words of its lines vary, as in generated text."""
+        """Return whether the words of the lines vary, as in generated text."""
         return len(self.lines) >= _FEW_TEXTS and 2 * len(self.texts) > min(len(self.lines), _MANY_TEXTS)
 
     @property
     def printed(self) -> bool:
-        """Return whether its lines differ only in their named numbers, as in lines that a program prints."""
+        """Return whether the lines differ only in their named numbers, as in lines that a program prints."""
         return len(self.texts) == 1 and 2 * sum(map(bool, self.names)) > len(self.names)
 
     def weight(self) -> int:
@@ -63,7 +66,8 @@ class Shape:
         return len(self.lines) * len(self.fields)
 
     def count(self) -> int | None:
-        """Find the column that counts the rows, trying the most reliable kind of name first."""
+        """Find and return the column that counts the rows, trying the most reliable kind of name first; None if there
+        is none."""
         table = self.table()
         for column in self.counters():
             if counts_up(table[:, column]) or (is_step(self.names[column]) and len(table) == 1):
@@ -74,7 +78,8 @@ class Shape:
         return self.counter
 
     def counters(self) -> list[int]:
-        """Return the columns that may count the rows, most reliable kind of name first; responses do not count them."""
+        """Return the columns that may count the rows, the most reliable kind of name first. Lines about responses have
+        no such column."""
         if self.sample:
             return []
         named = [i for i, name in enumerate(self.names) if is_step(name)]
@@ -86,21 +91,21 @@ class Shape:
         return bool(self.fields) and all("eval" in words(self.names[place]) for place in self.fields)
 
     def measures(self) -> bool:
-        """Return whether its metrics, if there are any, have possible values."""
+        """Return whether any metric has possible values; true if there are no metrics."""
         named = [(place, alias) for place in self.fields for alias in resolve(self.names[place])]
         return not named or any(possible(self.table()[:, place], alias) for place, alias in named)
 
     def updates(self) -> bool:
-        """Return whether a metric belongs to an update."""
+        """Return whether any metric belongs to an update."""
         return any(alias.field in UPDATED for place in self.fields for alias in resolve(self.names[place]))
 
     def weak(self) -> bool:
-        """Return whether the rows are counted by epochs or similar, because such rows summarise those that name their
+        """Return whether an epoch or a similar counter counts the rows, because such rows summarise rows with a
         step."""
         return self.counter is not None and is_weak(self.names[self.counter])
 
     def only(self, kept: np.ndarray) -> Shape:
-        """Return this shape with only some of its lines."""
+        """Return a copy of this shape with only the lines in ``kept``."""
         part = Shape(self.names, self.sample)
         part.texts, part.bar = self.texts, self.bar
         for name in ("order", "lines", "origins"):
@@ -113,32 +118,32 @@ class Shape:
 
 
 def words_of(text: str) -> str:
-    """Return a text without its numbers, which identifies the kind of line."""
+    """Return a text without its numbers. The result identifies the kind of line."""
     return text.translate(_NUMBERS)
 
 
 @lru_cache(maxsize=4096)
 def is_metric(name: str) -> bool:
-    """Return whether a name means a field about a training, or a reward function by its path; epochs and temperatures
-    alone do not count."""
+    """Return whether a name means a metric or a reward function. Epochs, temperatures and times do not count as
+    metrics."""
     fields = {alias.field for alias in resolve(name)}
     return bool(fields - {"epoch", "temperature", "wall_time"}) or (name.startswith("reward") and component(name) != "")
 
 
 def _steady(values: np.ndarray) -> bool:
-    """Return whether numbers increase by equal steps. They are then a counter, whatever their name."""
+    """Return whether numbers increase by mostly equal steps, so that they are a counter, whatever their name."""
     moves = np.diff(values)
     whole = len(moves) >= _FEW_TEXTS and bool((values == np.floor(values)).all())
     return whole and bool((moves > 0).all() and (moves == moves[0]).mean() >= _STEADY)
 
 
 def backs(steps: np.ndarray) -> int:
-    """Return how often numbers decrease."""
+    """Return the number of decreases in a series."""
     return int((np.diff(steps) < 0).sum())
 
 
 def counts_up(steps: np.ndarray) -> bool:
-    """Return whether numbers are a counter: whole, and rarely decreasing."""
+    """Return whether numbers are a counter, which means that they are whole and rarely decrease."""
     moves = np.diff(steps)
     whole = bool((steps == np.floor(steps)).all())
     return whole and bool((moves > 0).any()) and backs(steps) <= 0.2 * int(np.count_nonzero(moves))

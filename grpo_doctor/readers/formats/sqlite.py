@@ -1,4 +1,4 @@
-"""Reads metrics in an SQLite file: the stores of trackio and of MLflow 3 (the default of MLflow and of verl)."""
+"""Reads metrics from the SQLite stores of trackio and of MLflow 3, which is the default store of MLflow and of verl."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read(file: Input) -> list[Run]:
 
 @contextmanager
 def _opened(file: Input) -> Iterator[sqlite3.Connection]:
-    """Open the store without writing anything next to it; a compressed store is first unpacked elsewhere."""
+    """Open the store without writing files next to it. A compressed store is first unpacked to a temporary file."""
     with NamedTemporaryFile(suffix=".db") as copy, open(file.path, "rb") as whole:
         path = file.path
         if not whole.read(len(_MAGIC)).startswith(_MAGIC):
@@ -60,7 +60,7 @@ def _opened(file: Input) -> Iterator[sqlite3.Connection]:
                     copy.write(chunk)
             copy.flush()
             path = Path(copy.name)
-        live = path.with_name(f"{path.name}-wal").exists()  # a writer is active, and the newest rows are in this file
+        live = path.with_name(f"{path.name}-wal").exists()  # a writer is active; this file has the newest rows
         with closing(
             sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'' if live else '&immutable=1'}", uri=True)
         ) as c:
@@ -72,7 +72,7 @@ def _opened(file: Input) -> Iterator[sqlite3.Connection]:
 
 
 def _refuse_damaged(file: Input, store: sqlite3.Connection) -> None:
-    """Raise `ReadError` if the pages of the store contradict each other, as SQLite advises for untrusted files."""
+    """Raise `ReadError` if the pages of the store are inconsistent. SQLite advises this check for untrusted files."""
     store.execute("pragma ignore_check_constraints = on")
     ((found,),) = store.execute("pragma quick_check(1)").fetchall()
     if found != "ok":
@@ -80,8 +80,8 @@ def _refuse_damaged(file: Input, store: sqlite3.Connection) -> None:
 
 
 def _holds_rows(store: sqlite3.Connection, name: str) -> bool:
-    """Return whether a table, if it exists, stores its rows. Rows of a view, a virtual table or a generated column are
-    computed, and a malicious file could make them endless or larger than memory."""
+    """Return whether a table stores its rows, or does not exist. Rows of a view, a virtual table or a generated column
+    are computed, so a malicious file could make them endless or larger than memory."""
     for kind, sql in store.execute("select type, sql from sqlite_master where name = ? collate nocase", (name,)):
         if kind != "table" or str(sql).lower().startswith("create virtual"):
             return False
@@ -89,7 +89,7 @@ def _holds_rows(store: sqlite3.Connection, name: str) -> bool:
 
 
 def _over() -> bool:
-    """Return whether the input has used up its budget. SQLite then interrupts its query."""
+    """Return whether the input has used up its budget, so that SQLite interrupts the query."""
     try:
         spent()
     except OverBudgetError:
@@ -114,7 +114,7 @@ def _runs(file: Input, format: str, found: _Rows, settings: dict[str, dict[str, 
 
 
 def _trackio(store: sqlite3.Connection) -> _Rows:
-    """Yield one row per call of ``trackio.log``, with its metrics as JSON; NaN is text."""
+    """Yield one row per call of ``trackio.log``, whose metrics are stored as JSON, with NaN as text."""
     for name, step, metrics in store.execute("select run_name, step, metrics from metrics order by rowid"):
         row = loaded(_text(metrics))
         if isinstance(row, dict):
@@ -133,8 +133,8 @@ def _configs(store: sqlite3.Connection) -> dict[str, dict[str, Any]]:
 
 
 def _mlflow(store: sqlite3.Connection) -> _Rows:
-    """Yield one row per step from MLflow's rows, which have one value each; a repeated value replaces the earlier
-    one."""
+    """Yield one row per step from MLflow's rows, each of which has one value. A repeated value replaces the earlier
+    value."""
     current: tuple[str, int] | None = None
     row: dict[str, Any] = {}
     query = "select run_uuid, step, key, value, is_nan from metrics order by run_uuid, step, timestamp"

@@ -1,4 +1,4 @@
-"""Reads SwanLab's binary ``.swanlab`` file without SwanLab; the settings are in the same folder."""
+"""Reads SwanLab's binary ``.swanlab`` file without SwanLab, and the settings from the same folder."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _points(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
-    """Yield step, key and value of every scalar of the file."""
+    """Yield the step, key and value of every scalar in the file."""
     for record in records(stream, rows):
         try:
             yield from _scalars(record)
@@ -43,7 +43,7 @@ def _points(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
 
 
 def _scalars(record: bytes) -> list[tuple[int, str, float]]:
-    """Yield step, key and value of the scalars of a record. Raises `WireError`."""
+    """Return the step, key and value of each scalar in a record. Raises `WireError`."""
     found = []
     for number, scalar in fields(record):
         if number != _SCALAR or not isinstance(scalar, bytes):
@@ -58,8 +58,7 @@ def _scalars(record: bytes) -> list[tuple[int, str, float]]:
 
 
 def _settings(file: Input, rows: Rows) -> None:
-    """Read ``files/config.yaml``, which has ``value: …`` below the name of each setting, followed by order and
-    description."""
+    """Read ``files/config.yaml``, which has the line ``value: …`` below the name of each setting."""
     path = file.path.parent / "files" / "config.yaml"
     if not path.is_file():
         return

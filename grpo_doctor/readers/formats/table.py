@@ -1,7 +1,8 @@
-"""Reads tables with one row per step and a header of metric names: CSV, TSV, Markdown, columns separated by spaces.
+"""Reads tables with one row per step and a header of metric names, as CSV, TSV, Markdown, or columns separated by
+spaces.
 
-Exports of Weights & Biases name the run in every column (``run - reward``, also with ``__MIN`` and ``__MAX``); each
-becomes a separate run. A TensorBoard export has one scalar, which the file name contains.
+Exports of Weights & Biases contain the name of the run in every column (``run - reward``, also with ``__MIN`` and
+``__MAX``). Each name becomes a separate run. A TensorBoard export has one scalar, whose name is in the file name.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ FORMAT = "csv"
 _DELIMITERS = ",\t;"
 _STATISTICS = frozenset("mean std min max".split())
 _SCALARS = ({"wall time", "step", "value"}, {"step", "timestamp", "value"})
-"""The columns of TensorBoard and Neptune exports, which have one scalar."""
+"""The columns of exports of TensorBoard and Neptune, which have one scalar."""
 _TAG = re.compile(r"-tag-([^()]+?) ?(?:\(\d+\))?\.csv", re.IGNORECASE)
 _EXPORTED = re.compile(r"(?P<run>.+) - (?P<key>.+?)(?P<extreme>__MIN|__MAX)?")
 
@@ -69,13 +70,13 @@ def read(file: Input) -> list[Run]:
 
 
 def _tables(file: Input, names: list[str]) -> list[_Table]:
-    """Return the tables below one header, one per run."""
+    """Return the empty tables for a header, one per run."""
     return [_Table(Rows(replace(file, shown=f"{file.source} ({run})") if run else file, FORMAT), columns)
             for run, columns in _columns(file.path.name, names).items()]  # fmt: skip
 
 
 def _plain(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
-    """Return the tables of a file that contains nothing else."""
+    """Return the tables of a file that contains only one table."""
     tables, below = _tables(file, names), False
     for line, text in file.lines():
         cells = split(text.replace(",", ".") if below and delimiter == ";" else text, delimiter)
@@ -90,7 +91,7 @@ def _plain(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
 
 
 def _drawn(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
-    """Return the drawn tables in a text."""
+    """Return the tables that are drawn within a text."""
     found: dict[tuple[str, ...], list[_Table]] = {}
     lines = ((line, text, split(text, delimiter)) for line, text in file.lines())
     for above, line, cells in text_tables.rows(lines, delimiter, names, file.mapping):
@@ -103,8 +104,8 @@ def _drawn(file: Input, delimiter: str, names: list[str]) -> list[_Table]:
 
 
 class _Table:
-    """The rows of one run, and its columns by position; once the columns are known, complete rows are read without
-    building a mapping."""
+    """The rows of one run, and its columns by position. Once the wanted columns are known, complete rows are read
+    without a mapping per row."""
 
     def __init__(self, rows: Rows, columns: Mapping[int, str]) -> None:
         self.rows, self.columns = rows, columns
@@ -125,14 +126,14 @@ class _Table:
 
 
 def _rows(file: Input, delimiter: str, names: list[str]) -> list[dict[str, str]]:
-    """Yield the rows of a table."""
+    """Return the rows of a table."""
     table = [split(text, delimiter) for _, text in file.lines()]
     return [dict(zip(names, cells, strict=True)) for cells in table if len(cells) == len(names) and cells != names]
 
 
 def _lines(head: Head) -> list[str]:
-    """Yield the lines that are not empty, comments or headers; names in a comment directly above numbers are
-    headers."""
+    """Return the lines that are not empty or comments. A comment directly above numbers is included if it contains the
+    names of the columns."""
     lines = [line for line in head.lines if line.strip()]
     kept = [line for line in lines if not line.startswith("#")]
     at = lines.index(kept[0]) if kept else 0
@@ -150,9 +151,9 @@ def _delimiter(line: str) -> str:
 
 
 def _header(lines: list[str], file: str, mapped: Collection[str]) -> list[str]:
-    """Return the names in the first line of a file that is a single table, or nothing if it is not.
+    """Return the names in the first line of a file that is a single table; empty for other files.
 
-    A table has two known names, one known name above numbers alone, or a mapped one.
+    The header of a table has two known names, one known name if all cells are numbers, or a mapped name.
     """
     delimiter = _delimiter(lines[0]) if len(lines) > 1 else ""
     names = split(lines[0], delimiter) if delimiter else []
@@ -170,20 +171,20 @@ def _header(lines: list[str], file: str, mapped: Collection[str]) -> list[str]:
 
 
 def _numeric(rows: list[list[str]], names: list[str]) -> bool:
-    """Return whether there are several rows below the names, and all of them are numbers."""
+    """Return whether there are several rows below the names, and all their cells are numbers."""
     rows = [row for row in rows if len(row) == len(names)] if len(rows) >= _LEAST_ROWS else []
     return len(rows) >= _LEAST_ROWS and all(number(cell) is not None for row in rows for cell in row)
 
 
 def _holds_a_scalar(names: list[str]) -> bool:
-    """Return whether a table has one scalar, named in the file name."""
+    """Return whether a table has the columns of an export of one scalar."""
     return len(names) == 3 and {name.lower() for name in names} in _SCALARS
 
 
 def _of_others(head: Head) -> dict[str, int]:
-    """Return the column names of a table without metrics, whose cells the console reader must not parse, with the
-    number of rows, or 1 if not all cells are numbers. Benchmark questions and experiment summaries have sentences such
-    as "accuracy 0.7" in their cells.
+    """Return the column names of a table without metrics, with the number of rows, or 1 if not all cells are numbers.
+    The console reader must not parse the cells: benchmark questions and experiment summaries contain sentences such as
+    "accuracy 0.7".
     """
     lines = head.text.splitlines(keepends=True)
     drawn = lines and lines[0][:1] in text_tables.BARS
@@ -202,13 +203,13 @@ def _of_others(head: Head) -> dict[str, int]:
 
 
 _COLUMN = re.compile(r"\ufeff?[^\W\d](?:[^=:|{}\[\]\n\d]|\d(?!\.\d)){0,100}")
-"""A column name without a number, as in a console line."""
+"""A column name, which must not contain a value as in a console line."""
 _LEAST_ROWS, _LEAST_COLUMNS = 3, 3
-"""Minimum number of rows, including the header, and of columns for similar lines to be a table."""
+"""Minimum number of rows, including the header, and of columns at which similar lines are a table."""
 
 
 def _worded(cell: str) -> bool:
-    """Return whether a cell contains a word rather than a number, nothing or a time."""
+    """Return whether a cell contains a word, not a number or a time, and is not empty."""
     return bool(cell) and number(cell) is None and not cell[0].isdigit() and cell.lower() not in ("nan", "none", "null")
 
 
@@ -217,7 +218,8 @@ def _counts(name: str) -> bool:
 
 
 def _columns(file: str, names: list[str]) -> dict[str, dict[int, str]]:
-    """Return the column names of every run in the table, by position; the file name replaces missing names."""
+    """Return the column names of every run in a table, by position. In an export of one scalar, the file name gives the
+    name of the scalar."""
     if _holds_a_scalar(names):
         low, tag = [name.lower() for name in names], _TAG.search(file)
         told = tag[1] if tag else curve(file.rpartition(".")[0])
@@ -241,7 +243,7 @@ def _columns(file: str, names: list[str]) -> dict[str, dict[int, str]]:
 
 
 def split(line: str, delimiter: str = ",") -> list[str]:
-    """Return the cells of one line, or nothing if its quotes are unbalanced."""
+    """Return the cells of one line; empty if its quotes are unbalanced."""
     if delimiter in text_tables.PARTED:
         return text_tables.split(line, delimiter)
     if '"' not in line:

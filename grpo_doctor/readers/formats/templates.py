@@ -1,9 +1,10 @@
-"""Reads repeatedly printed lines in a second way, whose result is compared with the first one.
+"""Reads repeatedly printed lines in a second way, whose result is compared with the result of the first way.
 
-It uses only structure. Lines of one shape are a template. The template with the most information about a training is
-the main one, and a number that counts up in it numbers its rows. Without such a number, a heading is used if it
-advances with nearly every row, or if it encloses several lines, which are averaged. Templates that occur as often as
-the rows are joined with them. Lines whose words vary are generated text; without a counter, they give no row.
+This second way uses only structure. Lines of one shape are a template. The template with the most information about a
+training is the main template, and a number that counts up in its lines counts the rows. Without a number that counts
+up, a heading is used if it advances with nearly every row or encloses several lines. Lines below one heading are
+averaged. The numbers of other templates are added to the rows. Lines whose words vary are generated text, which gives
+no row without a counter.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from ..row_kinds import SAYS_ENOUGH, says
 from .repeated_lines import Shape, backs
 
 _ALIKE = 0.6
-"""Share of common names at or above which two templates are one template with optional fields."""
+"""Share of common names at or above which two templates count as one template with optional fields."""
 _FALLS = 0.1
-"""Maximum share of decreases in a counter; at a decrease, a run begins again."""
+"""Maximum share of decreases in a counter. A decrease means that a run begins again."""
 _ADVANCES = 0.8
-"""Minimum share of the rows with which a heading advances if it counts them."""
+"""Share of the rows with which a heading must advance to count the rows."""
 _MOST = 40
-"""Maximum number of templates, most frequent first."""
+"""Maximum number of templates. The most frequent templates are used."""
 
 
 class Table:
-    """Lines, or rows made of lines: their names, a row of numbers for each, and their place, line and process."""
+    """Lines of one template, or rows that combine lines: names, and a row of numbers, a place, a line number and a
+    process for each."""
 
     def __init__(
         self, names: list[str], values: np.ndarray, order: np.ndarray, lines: np.ndarray, origins: np.ndarray
@@ -38,7 +40,7 @@ class Table:
 
     @classmethod
     def of(cls, shape: Shape) -> Table:
-        """Return the lines of a shape, and the name that counts them."""
+        """Return the lines of a shape as a table, with the name that counts the lines."""
         names = list(dict.fromkeys(name for name in shape.names if name))
         values = shape.table()[:, [shape.names.index(name) for name in names]]
         table = cls(names, values, *(np.array(of) for of in (shape.order, shape.lines, shape.origins)))
@@ -52,12 +54,12 @@ class Table:
 
     @property
     def score(self) -> float:
-        """Return how likely it is that this is the template of the rows."""
+        """Rate how likely this table contains the rows of the run."""
         trust = 1.0 if self.counter is not None else 0.35
         return says(self.names) * trust * (0.25 + 0.75 * min(len(self.order), 6) / 6)
 
     def absorb(self, other: Table) -> bool:
-        """Merge a template that differs only in optional fields; return whether it did."""
+        """Merge another template if it differs only in optional fields, and return whether it was merged."""
         shared = len(set(self.names) & set(other.names))
         names = list(dict.fromkeys((*self.names, *other.names)))
         alike = shared >= _ALIKE * len(names) or (shared > 1 and shared == len(other.names))
@@ -75,7 +77,7 @@ class Table:
         return True
 
     def grouped(self, groups: np.ndarray) -> Table:
-        """Return the lines of each group as one row of their means, at the first line."""
+        """Return one row per group with the means of its lines, at the position of its first line."""
         sorts = np.argsort(groups, kind="stable")
         begins = np.flatnonzero(np.diff(groups[sorts], prepend=-1))
         known = ~np.isnan(self.values[sorts])
@@ -89,7 +91,7 @@ class Table:
 
 
 def _counts(values: np.ndarray) -> bool:
-    """Return whether numbers are whole and change, and decrease only where runs begin again."""
+    """Return whether numbers are a counter: they are whole, change, and decrease only where runs begin again."""
     moves = np.diff(values)
     if not (values == np.floor(values)).all():
         return False
@@ -107,12 +109,12 @@ def _templates(shapes: Sequence[Shape]) -> list[Table]:
 
 
 def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.ndarray] | None:
-    """Return the rows of the template that shows most about a training, and the step of each, or NaN if nothing counts
-    them.
+    """Return the rows of the template that shows most about a training, and the step of each row, which is NaN without
+    a counter.
 
     Args:
         shapes: shapes with metrics.
-        heads: lines without a metric that name a step.
+        heads: lines without a metric that contain the number of a step.
     """
     templates = _templates(shapes)
     able = [t for t in templates if says(t.names) >= SAYS_ENOUGH and not t.evaluates]
@@ -134,7 +136,8 @@ def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.nda
 
 
 def _turns(keys: np.ndarray, origins: np.ndarray) -> np.ndarray:
-    """Return a number for each period of a counter: consecutive lines of one process with the same count."""
+    """Return, for each line, the number of its period. A period consists of consecutive lines of one process with the
+    same count."""
     out = np.zeros(len(keys), np.int64)
     turn = 0
     for origin in np.unique(origins):
@@ -145,8 +148,8 @@ def _turns(keys: np.ndarray, origins: np.ndarray) -> np.ndarray:
 
 
 def _counted(main: Table, others: Sequence[Table]) -> tuple[Table, np.ndarray] | None:
-    """Return the rows of a template without a counter, using another template that advances with them or encloses
-    them."""
+    """Return the rows of a template without a counter, with the counter of another template that advances with the rows
+    or encloses them."""
     best: tuple[tuple[float, ...], Table, np.ndarray] | None = None
     first, last = main.order[0], main.order[-1]
     for other in others:
@@ -173,7 +176,8 @@ def _counted(main: Table, others: Sequence[Table]) -> tuple[Table, np.ndarray] |
 
 
 def _join(rows: Table, other: Table) -> None:
-    """Add the means of another template's numbers to the rows that are printed after or before it."""
+    """Add the means of another template's numbers to the rows before it, or to the rows after it if it is printed
+    first."""
     below = other.order[0] < rows.order[0] and other.order[-1] < rows.order[-1]
     place = np.searchsorted(rows.order, other.order, side="right") - (not below)
     inside = (place >= 0) & (place < len(rows.order))

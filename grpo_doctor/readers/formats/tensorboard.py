@@ -1,4 +1,5 @@
-"""Reads TensorBoard event files without TensorBoard: scalars of both generations, and settings logged as text."""
+"""Reads TensorBoard event files without TensorBoard: scalars of both file versions, and settings that are logged as
+text."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from ..values import loaded
 FORMAT = "tensorboard"
 _LARGEST = 1 << 26
 _TYPES = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
-"""TensorFlow data types of scalars."""
+"""The struct format of each TensorFlow data type of a scalar."""
 _HEADER, _FOOTER = 12, 4
 
 
@@ -67,7 +68,7 @@ def _scalars(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
 
 
 def _value(data: bytes) -> tuple[bytes, float | None, str]:
-    """Return tag, number and text of a summary value."""
+    """Return the tag, the number and the text of a summary value."""
     tag, scalar, words = b"", None, ""
     for number, value in fields(data):
         if number == 1 and isinstance(value, bytes):

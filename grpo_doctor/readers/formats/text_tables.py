@@ -1,7 +1,8 @@
-"""Finds tables that are drawn for people within any text: their start, their cells, and their column names.
+"""Finds tables that are drawn within a text: their start, their cells, and their column names.
 
-Supported are Markdown bars, grids, boxes, and columns of spaces as pandas prints them. Cells are read without Markdown
-marks, and ``~0.5`` is read as 0.5. The first cell may contain its step as ``step 40``, ``31-40`` or ``2k``.
+Markdown tables, grids, boxes, and columns separated by spaces, as printed by pandas, are supported. Cells are read
+without Markdown marks, and ``~0.5`` is read as 0.5. The first cell may contain the step in the form ``step 40``,
+``31-40`` or ``2k``.
 """
 
 from __future__ import annotations
@@ -14,28 +15,28 @@ from ..aliases import STEP_KEYS, resolve
 from ..values import number
 
 PARTED = ("|", "  ", " ")
-"""Separators of the cells of a drawn table: bars, two or more spaces, spaces."""
+"""Separators between the cells of a drawn table: bars, two or more spaces, and single spaces."""
 _DELIMITERS = ("|", "\t", "  ", " ", ",")
 BARS = "|│┃║"
-"""Bar characters; header bars are often thicker."""
+"""Characters that are bars. The bars of a header are often thicker."""
 _BARS = str.maketrans(BARS, "||||")
 _MARKS = "*`~≈ "
 INDEX = ""
 """The name of an index column, which pandas prints without a header."""
 RULE = re.compile(r"[-=+|: ─-╿]+")
 _DEEPEST = 300
-"""Maximum number of lines above a drawn table."""
+"""Number of lines at the start of a text that are searched for the header of a table."""
 _SPACES = re.compile(r"\s{2,}")
 _COUNTER = re.compile(r"(?:global |train |training )?(?:step|iter|iteration|update|checkpoint|ckpt)s?", re.IGNORECASE)
-"""Name of the step column if it has no known name."""
+"""Names of a step column that are not among the known names."""
 _STEP = re.compile(
     rf"(?:{_COUNTER.pattern}[ _-]?)?[@#]?(?:\d{{1,12}} ?(?:-|–|…|\.\.|to) ?)?(\d{{1,12}})(k?)", re.IGNORECASE
 )
 
 
 def found(lines: Sequence[str], mapped: Collection[str] = ()) -> tuple[str, list[str]] | None:
-    """Return the separator of a table inside a text, and its header. One cell of the header must be a counter, and one
-    must be a metric or mapped."""
+    """Return the separator and the header of a table within a text; None if there is no table. One name in the header
+    must be a counter and another a metric, or a name must be mapped."""
     rows = [line for line in lines[:_DEEPEST] if not RULE.fullmatch(line)]
     for above, below in pairwise(rows):
         for delimiter in _DELIMITERS:
@@ -44,7 +45,7 @@ def found(lines: Sequence[str], mapped: Collection[str] = ()) -> tuple[str, list
                 continue
             names = _cells(above, delimiter)
             if delimiter.isspace() and len(above.split()) == len(cells):
-                names = above.split()  # narrow columns whose names are separated by one space
+                names = above.split()  # single spaces between the names of narrow columns
             elif delimiter.isspace() and len(cells) == len(names) + 1 and cells[0].isdigit():
                 names = [INDEX, *names]
             if len(names) == len(cells) and _heads(names, cells, mapped):
@@ -53,13 +54,13 @@ def found(lines: Sequence[str], mapped: Collection[str] = ()) -> tuple[str, list
 
 
 def _heads(names: list[str], cells: list[str], mapped: Collection[str]) -> bool:
-    """Return whether names are above numbers, where one name counts the rows and one is a metric."""
+    """Return whether names are the header of numbers: one name counts the rows, and another is a metric."""
     numbers = sum(number(cell) is not None for cell in cells[1:]) + 1
     return numbers > len(cells) / 2 and _tells(names, mapped)
 
 
 def _tells(names: list[str], mapped: Collection[str]) -> bool:
-    """Return whether one of the names counts the rows and another is a metric, or one is mapped."""
+    """Return whether one name counts the rows and another is a metric, or any name is mapped."""
     counts = [name == INDEX or _counts(name) for name in titles(names)]
     metrics = [name for name, of_rows in zip(names, counts, strict=True) if not of_rows and resolve(name)]
     return len(names) > 1 and ((any(counts) and bool(metrics)) or not set(names).isdisjoint(mapped))
@@ -68,10 +69,11 @@ def _tells(names: list[str], mapped: Collection[str]) -> bool:
 def rows(
     lines: Iterable[tuple[int, str, list[str]]], delimiter: str, names: list[str], mapped: Collection[str] = ()
 ) -> Iterator[tuple[list[str], int, list[str]]]:
-    """Yield the header, line and cells of each row of the table with these names, and of every other table between
-    bars.
+    """Yield the header, the line number and the cells of each row of the table with these names, and of other tables
+    with bars.
 
-    A row of words followed by a rule is another header; the rows below it do not belong to the table above.
+    A row of words followed by a horizontal rule is the header of another table. The rows below that header do not
+    belong to the table above.
     """
     above: list[str] = []
     held: tuple[int, list[str]] | None = None
@@ -87,14 +89,14 @@ def rows(
 
 
 def titles(names: list[str], row: Sequence[str] = ()) -> list[str]:
-    """Return the column names. The first column may count the rows with an unknown or missing name if the cells of a
-    row contain ``step 40``."""
+    """Return the column names. The first column is named ``step`` if its name is another word for a step, or is missing
+    and its cells are like ``step 40``."""
     unnamed = names[0] == INDEX and bool(row) and _COUNTER.match(row[0]) is not None and _step(row[0]) is not None
     return ["step", *names[1:]] if unnamed or (_COUNTER.fullmatch(names[0]) and not _counts(names[0])) else names
 
 
 def counted(cells: list[str]) -> list[str]:
-    """Return the cells of a row, with the step of the first as a number."""
+    """Return the cells of a row, with the step in the first cell as a number."""
     step = None if number(cells[0]) is not None else _step(cells[0])
     return cells if step is None else [f"{step:.0f}", *cells[1:]]
 
@@ -109,14 +111,14 @@ def split(line: str, delimiter: str) -> list[str]:
 
 
 def _cells(line: str, delimiter: str) -> list[str]:
-    """Return the cells of a line that may or may not be a table row."""
+    """Return the cells of a line that may be a row of a table."""
     if delimiter in PARTED:
         return split(line, delimiter)
     return [cell.strip() for cell in line.split(delimiter)]
 
 
 def _step(cell: str) -> float | None:
-    """Return the step in a cell (the last one of a range), or None if there is none."""
+    """Return the step in a cell, or the last step of a range; None if there is no step."""
     match = _STEP.fullmatch(cell)
     return None if match is None else float(match[1]) * (1000 if match[2] else 1)
 

@@ -1,4 +1,4 @@
-"""Assigns the lines of a log to steps: lines that name a step, and lines above, below or between them."""
+"""Assigns the lines of a log to steps: lines that contain their step, and lines above, below or between such lines."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from ..steps import excursions
 from .repeated_lines import Shape, backs, counts_up
 
 _ASTRAY = 0.2
-"""Maximum share of the rows of a shape whose step is lower than that of the row above."""
+"""Maximum share of the rows of a shape that have a lower step than the row above."""
 _FEWEST_COUNTS, _AT_THEIR_PACE = 3, 0.8
-"""Minimum number of printed counts that the lines are compared with, and minimum share of these counts that match the
-number of lines (within 1)."""
+"""Minimum number of printed counts that are compared with the number of lines, and minimum share of counts that must
+match (within 1)."""
 _OFTEN_ABOVE = 0.05
-"""Minimum share of the steps with lines above the line that names the step."""
+"""Share of the steps above which lines before the line with the step belong to that step."""
 
 
 class Timeline:
-    """Places of a log and the step that begins at each."""
+    """Places in a log, and the step that begins at each place."""
 
     def __init__(self, places: np.ndarray, steps: np.ndarray, epochs: np.ndarray | None = None) -> None:
         self.places, self.steps, self.epochs = places, steps, epochs
         self.begins = int(places[0])
-        """First possible position of its rows, if a program was restarted in between."""
+        """Place at which the rows of the run may begin, which is before the first step if a program was restarted."""
 
     @classmethod
     def of(cls, shape: Shape) -> Timeline:
         return cls(np.array(shape.order), shape.table()[:, shape.counter or 0])
 
     def joined(self, shape: Shape, weak: bool) -> Timeline:
-        """Return this timeline with the rows of another shape in between, if one of its columns counts along with the
-        rows around them.
+        """Return this timeline combined with the rows of another shape, if a column of that shape counts along with the
+        surrounding rows.
 
-        Otherwise, that shape has a different counter than the main lines, such as updates that a progress bar does not
-        count.
+        Otherwise, the shape has a different counter, such as updates that a progress bar does not count, and the
+        timeline stays the same.
         """
         for column in shape.counters():
             shape.counter = column
@@ -60,7 +60,8 @@ class Timeline:
         return Timeline(places, self.steps[keep], epochs(places) if epochs else None)
 
     def refined(self, shape: Shape) -> Timeline | None:
-        """Return the steps of lines that do not name one, if two counts differ by the number of lines between them."""
+        """Return a finer timeline of lines without a step, if printed counts differ by the number of lines between
+        them; otherwise None."""
         marks = self.places[np.diff(self.steps, prepend=math.nan) != 0]
         steps = self.steps[np.diff(self.steps, prepend=math.nan) != 0]
         places = np.array(shape.order)
@@ -72,7 +73,7 @@ class Timeline:
         ):
             return None
         ends = np.searchsorted(places, marks)
-        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # of the runs
+        begins = np.flatnonzero(np.diff(steps, prepend=math.inf) < 0)  # the first row of each run
         first = begins[np.searchsorted(begins, np.arange(len(marks)), side="right") - 1]
         counted = steps[first] + ends - ends[first]
         if np.diff(steps).max() < 2 or np.mean(np.abs(counted - steps) <= 1) < _AT_THEIR_PACE:
@@ -82,10 +83,10 @@ class Timeline:
         return Timeline(places, own)
 
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the index of the step of each line of a shape, and the place of that count.
+        """Return the index of the step of each line of a shape, and the place at which the step is counted.
 
-        The step is the next one if the lines precede the line that names it. Otherwise it is the last one that began.
-        Lines before the first count keep their place: an earlier run may have printed them.
+        If the lines precede the line with the step, the next step is used. Otherwise, the last step that began is used.
+        Lines before the first count keep their place, because an earlier run may have printed them.
         """
         last = np.searchsorted(self.places, places, side="right") - 1
         after = np.minimum(np.searchsorted(self.places, places), len(self.places) - 1)

@@ -1,4 +1,5 @@
-"""Reads rows printed as a Python or JSON mapping on one line: TRL, Transformers, slime, accelerate."""
+"""Reads rows that are printed as a Python or JSON mapping on one line, as by TRL, Transformers, slime and
+accelerate."""
 
 from __future__ import annotations
 
@@ -18,15 +19,15 @@ TRAINED = re.compile(r"\bTrainOutput\(global_step=(\d{1,12}),")
 _CUT = "-truncated_ratio"
 _FLAT = re.compile(r"\{['\"][^{}]*\}")
 _OF_FORM = frozenset("valid_rate success_rate truncated_rate response_length_mean".split())
-"""Fields whose names are also names of reward components: ``format``, ``correct``, ``length``."""
+"""Fields whose names are also names of reward components, such as ``format``, ``correct`` and ``length``."""
 _MOST_FOREIGN = 4
-"""Maximum number of unknown keys per known one in a mapping with only such fields."""
+"""Number of keys per known field up to which a mapping with only fields of `_OF_FORM` is a row of metrics."""
 _BARE = re.compile(rb"%(?<=\d%)(?= +\d{1,12}/\d{1,12} \[)")
-"""The place of a bar of width 0: ``19% 58/300 [21:38<…]``."""
+"""The place of a progress bar of width 0, as in ``19% 58/300 [21:38<…]``."""
 
 
 def unfilled(raw: bytes) -> bytes:
-    """Return a line whose progress bars have no fill, so that lines of one bar differ only in numbers."""
+    """Remove the fill of progress bars from a line, so that lines of one bar differ only in numbers."""
     before, *bars = raw.split(b"%|")
     if bars:
         return before + b"".join(b"%||" + (bar.partition(b"|")[2] if b"|" in bar else bar) for bar in bars)
@@ -34,7 +35,7 @@ def unfilled(raw: bytes) -> bytes:
 
 
 def mapping(text: str) -> tuple[str, str] | None:
-    """Return the mapping at the end of a line and the text before it, or None if there is no mapping."""
+    """Return the mapping at the end of a line, and the text before it; None if there is no mapping."""
     text = (_BAR_BEHIND.sub("", text) if "%|" in text else text).rstrip()
     start = text.find("{")
     if start < 0 or not text.endswith("}") or text[start + 1 : start + 2] not in ("'", '"'):
@@ -50,19 +51,19 @@ def several(text: str) -> list[str]:
 
 
 def counted(before: str) -> tuple[float | None, bool]:
-    """Return the step before a mapping, if any, and whether it counts rollouts rather than updates."""
+    """Return the step in the text before a mapping, or None, and whether it counts rollouts instead of updates."""
     names, values = pairs(before)
     found = next(((name, value) for name, value in zip(names, values, strict=True) if is_step(name)), None)
     return (found[1], "rollout" in words(found[0])) if found else (None, False)
 
 
 def json(body: str) -> str:
-    """Return a Python mapping as JSON if they differ only in their quotes."""
+    """Replace the quotes of a Python mapping by the quotes of JSON."""
     return body.replace("'", '"') if body[1] == "'" else body
 
 
 def row(body: str) -> dict[str, Any] | None:
-    """Return the pairs of a mapping, or None if it is not a row of metrics."""
+    """Return the keys and values of a mapping; None if it cannot be a row of metrics."""
     value = loaded(json(body))
     if not isinstance(value, dict):
         value = _loose(body)
@@ -70,21 +71,22 @@ def row(body: str) -> dict[str, Any] | None:
 
 
 def tells(row: dict[str, Any]) -> bool:
-    """Return whether a mapping is a row of metrics rather than the reward components of one response.
+    """Return whether a mapping is a row of metrics, not the reward components of one response.
 
-    The latter may have one or two known names but no loss, gradient or total reward.
+    The reward components of a response may have one or two known names, but no loss, gradient or total reward.
     """
     known = _fields(row)
     return bool(known - _OF_FORM) or _MOST_FOREIGN * len(known) >= len(row)
 
 
 def updates(row: dict[str, Any]) -> bool:
-    """Return whether a row contains an update or an evaluation; the rewards of one response are also a mapping."""
-    return bool(_fields(row) - _OF_FORM - {"reward_mean"})
+    """Return whether a row contains metrics of an update or an evaluation, or keys of the training, and not only the
+    rewards of one response."""
+    return bool(_fields(row) - _OF_FORM - {"reward_mean"}) or any(key.startswith("train/") for key in row)
 
 
 def rewards(row: dict[str, Any]) -> bool:
-    """Return whether a row has the reward."""
+    """Return whether a row contains the total reward."""
     return "reward_mean" in _fields(row)
 
 
@@ -93,7 +95,7 @@ def _fields(row: dict[str, Any]) -> set[str]:
 
 
 def _scored(row: dict[str, Any]) -> dict[str, Any]:
-    """Rename slime's evaluation score, whose only name is that of the dataset: ``eval/aime``, next to
+    """Add the mean of slime's evaluation scores, whose keys are names of datasets, such as ``eval/aime`` next to
     ``eval/aime-truncated_ratio``."""
     sets = [key.removesuffix(_CUT) for key in row if key.startswith("eval/") and key.endswith(_CUT)]
     scores = [score for key in sets if (score := number(row.get(key))) is not None]
@@ -101,7 +103,8 @@ def _scored(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _loose(body: str) -> dict[str, Any]:
-    """Return the pairs of a mapping that is not JSON, with values such as ``nan``, ``None`` or ``np.float64(0.5)``."""
+    """Return the numbers of a mapping that is not JSON, because it has values such as ``nan``, ``None`` or
+    ``np.float64(0.5)``."""
     quote = body[1]
     found = {}
     for part in body[2:-1].split(f", {quote}"):
@@ -113,14 +116,14 @@ def _loose(body: str) -> dict[str, Any]:
 
 
 class Bars:
-    """Positions of progress bars: the last bar without a description before the first row belongs to the trainer."""
+    """The position of the trainer's progress bar, which is the last bar without a description before the first row."""
 
     def __init__(self) -> None:
         self._total = self._last = ""
         self.position: float | None = None
 
     def see(self, text: str) -> bool:
-        """Process a line with bars; return whether it begins a new bar after a completed one."""
+        """Process a line with bars, and return whether a new bar begins after a completed bar."""
         percent = text.find("%|")
         if percent < 0:
             return False
@@ -142,9 +145,9 @@ class Bars:
 
     @property
     def total(self) -> int:
-        """The length of the trainer's bar, or 0 without one."""
+        """The length of the trainer's bar, or 0 without a bar."""
         return int(self._last or 0)
 
     def settle(self) -> None:
-        """Restrict the count to bars with the last length; other bars belong to evaluations and datasets."""
+        """Restrict the position to bars with the last length, because other bars belong to evaluations and datasets."""
         self._total = self._last

@@ -1,5 +1,5 @@
-"""Reads verl's console: ``step:34 - actor/entropy:0.22 - …``, with Ray prefixes, and the configuration printed
-first."""
+"""Reads verl's console output: lines such as ``step:34 - actor/entropy:0.22 - …``, with prefixes of Ray, and the
+configuration at the start."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from ..values import loaded, number
 FORMAT = "verl-console"
 _LONGEST_CONFIG = 4000
 _PROCESS = re.compile(r"\([^()]{1,120}pid=[^()]{1,60}\)")
-"""Ray's prefix for the lines of a process, on every line of its mappings."""
+"""The prefix that Ray adds to every line of a process, including the lines of a mapping."""
 _PART = re.compile(r"['\"](\w{1,80})['\"]:$")
-"""The name of a part whose mapping begins on its line, if other output has interrupted the complete mapping."""
+"""The name of a part of a configuration, before a mapping on the same line. The name is needed if other output has
+interrupted the complete mapping."""
 _KEY = re.compile(r"""\s*["']""")
 _GOES_ON = re.compile(
     r"""\s*(?:$|["'{}\])(]|[-+]?[\d.][\d.eE+-]*\s*[]),}]|\[\s*(?:$|["'\[{(\]]|[-+]?[\d.][\d.eE+-]*\s*[\],])"""
     r"""|(?:True|False|None|nan|inf|true|false|null)\b)"""
 )
-"""Start of a line within a mapping; a line with any other start ends an unclosed mapping."""
+"""Start of a line within a mapping. A line with any other start ends an unclosed mapping."""
 _VALUE = r":(?:np\.float64\()?([^ ()\r\x1b]*)\)?"
 
 
 class Lines:
-    """Reads metrics lines; if the keys are those of the previous line, only the wanted values are read."""
+    """Reads lines of metrics. If a line has the same keys as the previous line, only the wanted values are read."""
 
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
@@ -41,14 +42,14 @@ class Lines:
         self._shape: _Shape | None = None
 
     def quick(self, line: int, raw: bytes) -> bool:
-        """Process a line with the keys of the previous one; return False for any other."""
+        """Read a line with the same keys as the previous line. Return False for any other line."""
         if self._shape is None or not self._shape.take(raw.decode("utf-8", "replace"), line):
             return False
         self.rows.hold(self._shape)
         return True
 
     def see(self, line: int, text: str) -> bool:
-        """Process a line of metrics; return False for any other."""
+        """Read a line of metrics. Return False for any other line."""
         start = begins(text)
         first, *parts = text[start + 5 :].split(" - ") if start >= 0 else ("",)
         step = number(first)
@@ -73,7 +74,7 @@ class Lines:
 
 
 def begins(text: str) -> int:
-    """Return the index at which the metrics of a line begin, or -1 if it has none."""
+    """Return the index at which the metrics of a line begin, or -1 if the line has no metrics."""
     start = text.find("step:")
     return start if start <= 0 or text[start - 1] in " )]:|" else -1
 
@@ -88,7 +89,8 @@ def _whole(parts: list[str]) -> dict[str, Any]:
 
 
 class _Shape(Shape):
-    """Lines with the same number of keys and the wanted keys in the same positions: a pattern without alternatives."""
+    """Buffers lines with the same number of keys, and the wanted keys in the same positions, which match one pattern
+    without alternatives."""
 
     def __init__(self, order: list[str], keys: Iterable[str], wanted: list[str]) -> None:
         super().__init__(keys)
@@ -102,7 +104,8 @@ class _Shape(Shape):
         self._rest = len(order) - len(known)
 
     def take(self, text: str, line: int) -> bool:
-        """Buffer a line of this shape; return False for any other line, and for one with a non-finite number."""
+        """Buffer a line of this shape. Return False for any other line, and for a line with a number that is not
+        finite."""
         match = self._match(text, max(begins(text), 0))
         if match is None or text.count(" - ", match.end()) != self._rest:
             return False
@@ -121,7 +124,8 @@ class _Shape(Shape):
 
 
 class Config:
-    """A mapping printed over many lines, each with the prefix of its process, or without one after the first."""
+    """A mapping that is printed over many lines. The prefix of the process is on every line, or only on the first
+    line."""
 
     def __init__(self) -> None:
         self._prefix: str | None = None
@@ -135,7 +139,7 @@ class Config:
         return self._prefix is not None
 
     def see(self, text: str) -> dict[str, Any] | None:
-        """Process a line if it belongs to a mapping (see ``took``); return the mapping when it is complete."""
+        """Read a line if it belongs to a mapping (``took`` is then true). Return the mapping once it is complete."""
         self.took = False
         if self._prefix is None:
             start = _begins(text)
@@ -186,8 +190,8 @@ def _literal(text: str) -> object:
 
 
 def settled(config: dict[str, Any]) -> dict[str, Any]:
-    """Return the configuration with the effective KL coefficient, or without one if neither the loss nor the reward
-    uses KL."""
+    """Return the configuration with the effective KL coefficient, which is 0 if neither the loss nor the reward uses
+    KL."""
     actor = config.get("actor_rollout_ref", {}).get("actor", {})
     algorithm = config.get("algorithm", {})
     if not isinstance(actor, dict) or not isinstance(algorithm, dict) or "use_kl_in_reward" not in algorithm:
@@ -199,7 +203,7 @@ def settled(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def overrides(text: str) -> dict[str, str]:
-    """Read settings on the command line: ``actor_rollout_ref.rollout.n=8``."""
+    """Return the settings on a command line, such as ``actor_rollout_ref.rollout.n=8``."""
     found = {}
     for word in text.replace('"', " ").replace("'", " ").split():
         key, equals, value = word.lstrip("+").partition("=")

@@ -1,4 +1,4 @@
-"""Joins the rows that a terminal has wrapped over several lines, at its width or after a separator."""
+"""Joins rows that are wrapped over several lines, at the width of a terminal or after a separator."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import re
 from .verl_console import begins
 
 _OPENS = re.compile(r"\{(['\"])[\w/ .-]{1,80}\1: -?\d[^{}]*$")
-"""The first line of a wrapped mapping: its first value is a number, and the line does not end there."""
+"""The first line of a wrapped mapping, whose first value is a number, and which does not end on this line."""
 _TORN_VALUE = re.compile(r"[\d.eE+naif-]{1,30} - [\w./@-]{1,80}:")
-"""Start of a line that continues a value in verl's output."""
+"""Start of a line that continues a value from the previous line in verl's output."""
 _MOST, _LOST = 100, 2
-"""Maximum number of lines of a row, and of trailing blanks that a copy of the terminal may have lost."""
+"""Maximum number of lines of a row, and maximum number of trailing blanks that may be missing from a copied line."""
 
 
 class Wrapped:
-    """The lines of a row that may not be complete yet: a mapping, or metrics of verl."""
+    """The buffered lines of a row that may be incomplete: a mapping, or metrics of verl."""
 
     def __init__(self) -> None:
         self._held: list[str] = []
@@ -27,9 +27,10 @@ class Wrapped:
         return bool(self._held)
 
     def take(self, line: int, text: str) -> list[tuple[int, str]]:
-        """Return the lines to read now, a row once it is complete; a line that continues the row is kept."""
+        """Add a line, and return the lines that can be read now. A line that continues the buffered row is buffered
+        until the row is complete."""
         if self._is_mapping and self._held and "%|" in text:
-            return [(line, text)]  # a bar that was drawn in between
+            return [(line, text)]  # a progress bar between the lines
         if self._held and len(self._held) < _MOST and self._goes_on(text):
             self._held.append(text)
             return self.end() if self._is_mapping and "}" in text else []
@@ -48,14 +49,15 @@ class Wrapped:
         return last.endswith(" -") or text.startswith("- ") or torn or _TORN_VALUE.match(text) is not None
 
     def end(self) -> list[tuple[int, str]]:
-        """Return the kept lines: as one row, or one by one if they are the beginning of a mapping that does not end."""
+        """Return the buffered lines as one row, or one by one if they are the beginning of a mapping that does not
+        end."""
         held, self._held = self._held, []
         if self._is_mapping and not (len(held) > 1 and "}" in held[-1]):
             return [(self.line, text) for text in held]
         return [(self.line, self._joined(held))] if held else []
 
     def torn(self) -> str:
-        """Return the complete part of a mapping within which the log ends."""
+        """Return the complete part of the buffered mapping if the log ends within it; otherwise, an empty string."""
         whole, comma, _ = "".join(self._held if self._is_mapping else ()).rpartition(", ")
         return f"{whole}}}" if comma else ""
 

@@ -85,10 +85,10 @@ def test_own_rewards_pass_whatever_the_baseline(kind: type[Grouped]) -> None:
         (TiledScores, "8 of 12 responses are scored for a prompt other than the one they were sampled for."),
         (
             NeighboursOfOtherPrompts,
-            "pairs of responses to one prompt, the one with the lower reward becomes more likely",
+            "pairs of responses to one prompt, the response with the lower reward becomes more likely",
         ),
-        (Rolled, "pairs of responses to one prompt, the one with the lower reward becomes more likely"),
-        (TwoPromptsInAGroup, "The advantages are centred over groups that contain responses to other prompts."),
+        (Rolled, "pairs of responses to one prompt, the response with the lower reward becomes more likely"),
+        (TwoPromptsInAGroup, "The advantages are centred over groups that mix responses to different prompts."),
     ],
 )
 def test_rewards_of_other_samples_are_an_error(kind: type[Grouped], message: str) -> None:

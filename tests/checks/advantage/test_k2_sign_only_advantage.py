@@ -12,7 +12,7 @@ def test_eight_live_steps_with_one_size(size: float) -> None:
     assert found.severity == "warning"
     assert found.message == (
         "With two responses per prompt, advantages keep only their sign (in 8 of 8 steps with differing rewards). "
-        "This loses signal but does not by itself cause a collapse."
+        "A group size of two does not by itself cause a collapse."
     )
 
 

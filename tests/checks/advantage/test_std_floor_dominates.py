@@ -25,7 +25,7 @@ def test_without_group_counts_the_message_names_the_share_that_would_explain_it(
     found = run_check("ADV004", {}, advantage_std="0.0063 0.0062x9")
     assert found is not None
     assert found.message == (
-        "The root-mean-square advantage is 0.0062, but dividing by the group's standard deviation would give 0.71. Zero-variance groups explain this only if at most 0.9% of the groups have differing rewards."
+        "The root-mean-square advantage is 0.0062, but dividing by the group's standard deviation would give 0.71. Zero-variance groups explain the small value only if at most 0.9% of the groups have differing rewards."
     )
 
 

@@ -7,7 +7,7 @@ def test_calls_that_failed_and_became_rare_are_reported() -> None:
     found = find("GEN013", tool_calls_per_response="2x10 0.9x10", tool_failure_rate="0.4x20")
     assert (found.severity, found.onset_step) == ("warning", 11)
     assert found.message == (
-        "Tool calls per response fell from a maximum of 2 to 0.9 after 40% of them failed."
+        "Tool calls per response fell from a maximum of 2 to 0.9 after 40% of the calls failed."
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ def test_ten_invalid_responses_of_which_six_begin_well() -> None:
     assert run_check("GEN003", samples=rollouts([NOISE] * 5 + [OTHER] * 5), loss="0.1x3") is None
     found = find("GEN003", samples=rollouts([NOISE] * 6 + [OTHER] * 4), loss="0.1x3")
     assert (found.severity, found.onset_step) == ("error", 2)
-    assert found.message == "60% of 10 invalid responses start like a valid one and turn into garbage."
+    assert found.message == "60% of 10 invalid responses start like a valid response and turn into garbage."
 
 
 def test_repetition_is_noise_too_and_a_wrong_ending_is_not() -> None:

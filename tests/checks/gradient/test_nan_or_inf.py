@@ -44,10 +44,10 @@ def test_the_third_infinity_rings_on_its_own_step_only() -> None:
 def test_a_kl_that_is_nan_next_to_a_finite_gradient_is_not_trained_on() -> None:
     found = find("GRD001", kl="0.01 NaN 0.01x10", grad_norm="0.1x12", loss="0x12")
     assert (found.severity, found.cleared) == ("info", True)
-    assert found.message.endswith(". The gradient is finite, so the value is logged but not trained on.")
+    assert found.message.endswith(". The gradient is finite, so the non-finite value is logged but not trained on.")
     beside_loss = find("GRD001", kl="NaNx3", loss="0.3 0.2 0.1")
     assert beside_loss.severity == "info"
-    assert beside_loss.message.endswith(". The loss is finite, so the value is logged but not trained on.")
+    assert beside_loss.message.endswith(". The loss is finite, so the non-finite value is logged but not trained on.")
 
 
 @pytest.mark.parametrize(

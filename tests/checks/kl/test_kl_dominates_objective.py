@@ -16,7 +16,7 @@ def test_message() -> None:
 def test_the_share_in_the_value_is_called_weak() -> None:
     found = find("KL002", kl_loss_share="0.97 0.92 0.91", kl="0.094 0.0813 0.0741")
     assert found.message == (
-        "The KL term is 91% of the loss value (weak evidence: on-policy, the policy loss is 0 by "
+        "The KL term is 91% of the loss value (weak evidence: in on-policy training, the policy loss is 0 by "
         "construction) and the KL falls from 0.094 to 0.0741, so updates pull the policy back to the reference "
         "model."
     )

@@ -7,7 +7,7 @@ def test_the_first_value_may_be_zero_and_five_more_may_not() -> None:
     assert run_check("KL003", {"kl_coef": 0.02}, kl="0x5") is None
     found = find("KL003", {"kl_coef": 0.02}, kl="0x6")
     assert found.severity == "warning"
-    assert found.message == "All 6 logged KL values are 0, so the KL carries no information."
+    assert found.message == "All 6 logged KL values are 0, so the KL provides no information."
 
 
 def test_an_error_where_a_coefficient_is_declared() -> None:
@@ -27,17 +27,17 @@ def test_a_loss_of_0_as_well_means_that_no_update_moves_the_policy() -> None:
     found = find("KL003", kl="0x16", loss="0x16")
     assert found.severity == "warning"
     assert found.message == (
-        "All 16 logged KL values are 0, and the loss is 0, too: no update moves the policy, or the KL is not computed."
+        "All 16 logged KL values are 0, and the loss is also 0: no update moves the policy, or the KL is not computed."
     )
     assert find("KL003", kl="0x15", loss="0x15").severity == "info"
-    assert "carries no information" in find("KL003", {"kl_coef": 0.02}, kl="0x16", loss="0x15 0.1").message
+    assert "provides no information" in find("KL003", {"kl_coef": 0.02}, kl="0x16", loss="0x15 0.1").message
 
 
 def test_one_number_to_the_last_digit_is_not_a_measurement() -> None:
     assert run_check("KL003", kl="0.01873x5") is None
     found = find("KL003", {"kl_coef": 0.02}, kl="0.01873x6")
     assert found.severity == "warning"
-    assert found.message == ("All 6 logged KL values are exactly 0.01873, so the KL carries no information.")
+    assert found.message == ("All 6 logged KL values are exactly 0.01873, so the KL provides no information.")
     assert run_check("KL003", kl="0.019x9") is None  # rounded to three digits
     assert run_check("KL003", kl="0.01873 0.01874x9") is None
     assert find("KL003", kl="0.01873x9 0.01874x5").cleared

@@ -7,7 +7,7 @@ def test_boundary_and_message() -> None:
     found = run_check("LEN006", eot_per_response="1x3 2.5x3")
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 4, 6)
-    assert found.message == "Responses contain 2.5 end-of-turn tokens on average; they should contain one."
+    assert found.message == "Responses contain 2.5 end-of-turn tokens on average instead of one."
 
 
 def test_one_end_or_none_is_healthy() -> None:

@@ -8,12 +8,14 @@ from grpo_doctor.testing import find, run_check
 
 CASES = [
     ("MIS001", {"stale": [0.15, 0.5]}, {"stale": [0.5, 0.4]}, "warning",
-     "The rollout engine samples with stale weights. This explains 50% of the log-probability difference."),
+     "The rollout engine samples with stale weights. The older weights explain 50% of the log-probability "
+     "difference."),
     ("MIS001", {"initial-weights": [0.15, 1.0]}, {"initial-weights": [0.16, 1.0]}, "error",
-     "The rollout engine still has the initial weights. This explains 16% of the log-probability difference."),
+     "The rollout engine still has the initial weights. The older weights explain 16% of the log-probability "
+     "difference."),
     ("MIS002", {"other-weights": [0.15, 0.2]}, {"other-weights": [0.9, 0.2]}, "warning",
      "The rollout engine uses different weights (another checkpoint, adapter or choice of experts, or undeclared "
-        "quantisation). This explains 90% of the log-probability difference (0.2 nats).",
+        "quantisation). The different weights explain 90% of the log-probability difference (0.2 nats).",
     ),
     ("MIS003", {"quantised": [0.15, 0.1]}, {"quantised": [1.0, 0.1]}, "info",
      "The quantised rollout engine explains 100% of the log-probability difference (0.1 nats/token)."),
@@ -22,19 +24,19 @@ CASES = [
     ("MIS005", {"routing": [0.15, 0.02]}, {"routing": [0.8, 0.02]}, "warning",
      "Different experts for 2.0% of the tokens explain 80% of the log-probability difference."),
     ("MIS006", {"temperature": [0.15, 1.25]}, {"temperature": [0.99, 1.25]}, "error",
-     "The temperature of the sampler is 1.25 times that of the loss. This explains 99% of the log-probability "
-     "difference."),
+     "The temperature of the sampler is 1.25 times that of the loss. The temperatures explain 99% of the "
+     "log-probability difference."),
     ("MIS007", {"filter": [0.15, 0.05]}, {"filter": [1.0, 0.05]}, "warning",
-     "The sampler excludes 5.0% of the probability on average (top-p, top-k or min-p), and the loss does not. This "
-     "explains 100% of the log-probability difference."),
+     "The sampler excludes 5.0% of the probability on average (top-p, top-k or min-p), and the loss does not. The "
+     "filter explains 100% of the log-probability difference."),
     ("MIS007", {"filter": [0.15, 0.2]}, {"filter": [1.0, 0.051]}, "error",
-     "The sampler excludes 5.1% of the probability on average (top-p, top-k or min-p), and the loss does not. This "
-     "explains 100% of the log-probability difference."),
+     "The sampler excludes 5.1% of the probability on average (top-p, top-k or min-p), and the loss does not. The "
+     "filter explains 100% of the log-probability difference."),
     ("MIS008", {"prompt": [0.15, 40.0]}, {"prompt": [0.9, 40.0]}, "error",
      "Rollout engine and trainer see different prompts. The squared log-probability difference is 40 times larger at "
      "the start of the responses than at their end."),
     ("MIS009", {"retokenised": [0.15, 0.5]}, {"retokenised": [0.8, 0.5]}, "error",
-     "50% of the responses were tokenised again: log-probabilities agree only with shifts within them."),
+     "50% of the responses were tokenised again: their log-probabilities agree only after shifts within a response."),
     ("MIS010", {"shift": [0.15, 1.0]}, {"shift": [0.9, 1.0]}, "critical",
      "The log-probabilities of rollout engine and trainer agree only if they are shifted by 1 token."),
     ("MIS010", {"shift": [0.15, 2.0]}, {"shift": [0.9, 2.0]}, "critical",

@@ -25,12 +25,12 @@ def test_k1_and_k3_agree_where_the_engine_records_what_it_samples(k1: str, k3: s
 def test_names_the_side_and_the_mean_weight() -> None:
     found = find("MIS013", rollout_mismatch_k1="0.0020x5 0.06x8", rollout_mismatch_kl="0.0020x5 0.01x8")
     assert found.message == (
-        "The sampler excludes or penalises tokens that the loss does not: their mean importance weight is 0.95 instead "
+        "The sampler excludes or penalises tokens that the loss does not: the mean importance weight is 0.95 instead "
         "of 1."
     )
     found = find("MIS013", rollout_mismatch_k1="0.0035x8", rollout_mismatch_kl="1.0035x8")
     assert found.message == (
-        "The rollout engine's log-probabilities belong to tokens other than those sampled: their mean importance weight "
+        "The rollout engine's log-probabilities belong to tokens other than those sampled: the mean importance weight "
         "is 2 instead of 1."
     )
 
@@ -51,7 +51,7 @@ def test_a_frozen_engine_stays_while_the_trainer_moves(engine: str, trainer: str
 def test_says_how_far_each_side_has_moved() -> None:
     assert find("MIS014", rollout_surprise="0.5x20", trainer_surprise="0.5x10 0.75x10").message == (
         "Since the start, the trainer's log-probability of sampled tokens has moved by 0.25 nats/token and the "
-        "rollout engine's by 0. The engine does not get the updates."
+        "rollout engine's by 0. The engine does not receive the updates."
     )
 
 

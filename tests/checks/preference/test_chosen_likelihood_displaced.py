@@ -7,8 +7,8 @@ def test_the_margin_and_the_chosen_reward_are_reported() -> None:
     found = find("PRF005", chosen_reward="0x10 -2x20", reward_margin="0x10 3x20")
     assert (found.severity, found.kind) == ("info", "remark")
     assert found.message == (
-        "The reward margin grew from 0 to 3 while the chosen responses became less likely. Their implicit reward fell from "
-        "0 to -2."
+        "The reward margin grew from 0 to 3 while the chosen responses became less likely. The implicit reward of the "
+        "chosen responses fell from 0 to -2."
     )
 
 

@@ -12,8 +12,8 @@ def test_chosen_responses_that_are_ruled_out() -> None:
     finding = find("PRF003", chosen_reward=FALLS, chosen_logp=np.linspace(-100, -150, 60).tolist())
     assert finding.severity == "warning"
     assert finding.message == (
-        "The chosen responses become less likely: their reward fell from -0.407 to -11.6 and their log-probability fell "
-        "from -102 to -148. The margin grows because the rejected responses fall faster."
+        "The chosen responses become less likely: their reward fell from -0.407 to -11.6 and their log-probability "
+        "fell from -102 to -148. The margin grows because the likelihood of the rejected responses falls faster."
     )
 
 

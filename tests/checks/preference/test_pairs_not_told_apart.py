@@ -14,7 +14,7 @@ def test_a_loss_that_stays_at_ln_2() -> None:
     finding = find("PRF002", loss="0.693x60", reward_margin="0.001 -0.001 0.002x58", learning_rate=RATE)
     assert (finding.severity, finding.onset_step) == ("warning", 1)
     assert finding.message == (
-        "The policy does not learn the preference pairs: after 60 rows the loss is 0.693 and the margin is 0.002. The "
+        "The policy does not learn the preference pairs: after 60 rows, the loss is 0.693 and the margin is 0.002. The "
         "learning rate is too low: at 5e-07, no margin exceeds 0.002."
     )
     assert finding.evidence["too_low"]

@@ -13,15 +13,15 @@ def test_a_loss_of_0_for_most_of_the_run_is_what_it_suffers_from() -> None:
     finding = find("PRF001", loss=f"{FALLS} 0x15", grad_norm="9 8 5 1 0.1 1e-7x15")
     assert (finding.severity, finding.kind) == ("warning", "outcome")
     assert finding.message == (
-        "The loss is near 0 on 15 of 20 rows and the gradient norm is 1e-07: pairs that are ranked correctly provide no "
-        "further signal."
+        "The loss is near 0 on 15 of 20 rows and the gradient norm is 1e-07. Pairs that are ranked correctly provide "
+        "no further signal."
     )
 
 
 def test_a_run_with_this_ending_has_finished() -> None:
     finding = find("PRF001", loss="0.69x12 5e-4x10")
     assert (finding.severity, finding.kind) == ("info", "risk")
-    assert finding.message.startswith("The loss is near 0 on 10 of 22 rows: ")
+    assert finding.message.startswith("The loss is near 0 on 10 of 22 rows. ")
 
 
 @pytest.mark.parametrize("held_out", [{"eval_loss": "0.4 ?x4 0.3 ?x14"}, {"eval_loss": "1e-3 ?x4 1e-3 ?x14"}])
@@ -69,8 +69,8 @@ def test_rows_two_steps_apart_of_a_gradient_near_0(loss: str, norms: str, told: 
     if found is not None:
         assert (found.severity, found.onset_step) == ("warning", 12)
         assert found.message == (
-            "The gradient norm is near 0 on 4 of 6 rows, but the loss is 0.43, as it would be with two equal responses "
-            "in 62% of the pairs: such pairs provide no further signal."
+            "The gradient norm is near 0 on 4 of 6 rows, but the loss is 0.43. Probably, 62% of the pairs have two "
+            "equal responses and provide no further signal."
         )
 
 

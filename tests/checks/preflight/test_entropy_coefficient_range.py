@@ -16,6 +16,6 @@ def test_message_names_the_probe() -> None:
     found = run_check("ENT008", entropy_coef="6x1")
     assert found is not None
     assert found.message == (
-        "The entropy coefficient is 6, 600 times the usual 0.01. Check its sign with a probe: a flipped "
-        "sign lowers entropy."
+        "The entropy coefficient is 6, 600 times the usual 0.01. Check the sign of the entropy term with a probe: "
+        "a flipped sign lowers entropy."
     )

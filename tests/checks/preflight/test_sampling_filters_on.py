@@ -11,7 +11,7 @@ def test_message_names_what_is_on() -> None:
     assert found.severity == "warning"
     assert found.message == (
         "Rollouts are sampled with top_p 0.9, top_k 50, repetition_penalty 1.3, presence_penalty 0.7, "
-        "frequency_penalty 0.3, but a standard loss ignores this when it computes log-probabilities."
+        "frequency_penalty 0.3, which a standard loss does not apply to its log-probabilities."
     )
 
 
@@ -39,4 +39,4 @@ def test_boundary(settings: dict[str, Any], mismatch: str, severity: str | None)
 @pytest.mark.parametrize(("top_k", "on"), [(49_999, "top_p 0.9, top_k 49999"), (50_000, "top_p 0.9")])
 def test_a_top_k_of_the_whole_vocabulary_is_not_named(top_k: int, on: str) -> None:
     found = find("CFG005", {"top_p": 0.9, "top_k": top_k}, loss="0")
-    assert found.message.startswith(f"Rollouts are sampled with {on}, but")
+    assert found.message.startswith(f"Rollouts are sampled with {on}, which")

@@ -9,17 +9,17 @@ def test_message() -> None:
     found = find("CFG020", {"model_length": 2048, "total_tokens_needed": 3072, "max_new_tokens": 2048}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "Up to 3072 tokens of prompt and response do not fit into the engine's maximum length (2048).",
+        "Prompt and response of up to 3072 tokens do not fit into the engine's maximum length (2048).",
     )
     found = find("CFG020", {"model_length": 1024, "max_new_tokens": 1024}, loss="0")
     assert found.message == (
-        "Up to 1024 tokens of a response and its prompt do not fit into the engine's maximum length (1024)."
+        "Responses of up to 1024 tokens leave no room for the prompt within the engine's maximum length (1024)."
     )
 
 
 def test_a_limit_of_the_trainer_is_not_called_the_engines() -> None:
     said = {"model_length": 2048, "max_new_tokens": 4096, "framework": "prime-rl"}
-    assert find("CFG020", said, loss="0").message.endswith("do not fit into the training sample length (2048).")
+    assert find("CFG020", said, loss="0").message.endswith("within the training sample length (2048).")
 
 
 @pytest.mark.parametrize(

@@ -42,6 +42,6 @@ def test_one_update_per_rollout_clips_nothing(settings: dict[str, int], clipped:
     found = run_check("RAT003", settings, clip_fraction=clipped)
     assert (found is not None) is fires
     assert found is None or found.message == (
-        "0.11% of the tokens are clipped, although with one update per rollout every ratio should be 1: the two "
+        "0.11% of the tokens are clipped, although every ratio should be 1 with one update per rollout. The two "
         "forward passes give different log-probabilities."
     )

@@ -53,7 +53,7 @@ def test_right_ones_pass(surrogate: Surrogate) -> None:
 
 
 BACK = (
-    "The clip acts on the wrong side. In {} of 2 cases it blocks updates back towards the old policy (A > 0 at a "
+    "The clip acts on the wrong side. In {} of 2 cases, updates back towards the old policy are blocked (A > 0 at a "
     "ratio of 0.61, A < 0 at 1.65)."
 )
 
@@ -76,11 +76,11 @@ BACK = (
         ),
         (
             lambda r, a: torch.min(r * a, r.clamp(LOW, 1 + HIGH) * a), "error",
-            "The clip does not act at the declared bounds: at a ratio of 0.75 it is open.",
+            "The clip does not act at the declared bounds: a gradient at a ratio of 0.75.",
         ),
         (
             lambda r, a: torch.min(r * a, r.clamp(1 - LOW, 1 + LOW / 2) * a), "error",
-            "The clip does not act at the declared bounds: at a ratio of 1.22 it is shut.",
+            "The clip does not act at the declared bounds: no gradient at a ratio of 1.22.",
         ),
     ],
     ids=["max", "clip-alone", "min-before-sign", "old-over-new", "min-of-losses", "abs", "shuffled", "around-0",
@@ -96,8 +96,10 @@ def test_the_bound_is_judged_to_a_fifth_of_what_is_declared() -> None:
 
     declared = {"epsilon": 0.2, "epsilon_high": 0.2}
     assert found(ppo(0.17), **declared) == found(ppo(0.24), **declared) == []
-    assert found(ppo(0.15), **declared)[0][1].endswith("at a ratio of 1.16 it is shut, at a ratio of 0.84 it is shut.")
-    assert found(ppo(0.26), **declared)[0][1].endswith("at a ratio of 1.25 it is open, at a ratio of 0.75 it is open.")
+    assert found(ppo(0.15), **declared)[0][1].endswith(
+        "no gradient at a ratio of 1.16, no gradient at a ratio of 0.84."
+    )
+    assert found(ppo(0.26), **declared)[0][1].endswith("a gradient at a ratio of 1.25, a gradient at a ratio of 0.75.")
 
 
 class Logged(Left):
@@ -114,8 +116,8 @@ def test_a_forward_that_serves_a_log_alone_is_not_an_error() -> None:
     (found,) = diagnosis.findings
     assert (found.severity, found.message) == (
         "warning",
-        "The loss does not use the policy's no-gradient log-probabilities. If these are the old log-probabilities, "
-        "the ratio is always 1 and the clip never applies.",
+        "The loss does not use the log-probabilities of the policy's no-gradient pass. If this pass computes the old "
+        "log-probabilities, the ratio is always 1 and the clip never applies.",
     )
     assert run_probes(Logged().adapter("rollout", "loss"), catalogue=load().select(["RAT007"])).findings == []
     adapter = Logged(old=False).adapter("rollout", "loss")

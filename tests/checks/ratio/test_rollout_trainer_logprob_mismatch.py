@@ -8,11 +8,11 @@ from grpo_doctor.testing import find, run_check
 @pytest.mark.parametrize(
     ("raw", "side"),
     [
-        ("1.05x2", "The raw logits differ, too: check weights, train/eval mode and prompt"),
+        ("1.05x2", "The raw logits also differ: check weights, train/eval mode and prompt"),
         ("0.001x2", "The raw logits agree: check logits processors and temperature"),
         (
             "?x2",
-            "They have differed since the first row: check the engine's weights, kernels and log-probabilities",
+            "The difference has existed since the first row: check the engine (weights, kernels, log-probabilities)",
         ),
     ],
 )
@@ -26,10 +26,10 @@ def test_message_names_the_side(raw: str, side: str) -> None:
 @pytest.mark.parametrize(
     ("k3", "raw", "side"),
     [
-        ("1.05x2", "0.0021x2", "The raw logits differ, too"),
+        ("1.05x2", "0.0021x2", "The raw logits also differ"),
         ("1.05x2", "0.002x2", "The raw logits agree"),
-        ("0.11x2", "?x2", "They have differed since the first row"),
-        ("0.011 0.022x2", "?x3", "They have differed since the first row: check"),
+        ("0.11x2", "?x2", "The difference has existed since the first row"),
+        ("0.011 0.022x2", "?x3", "The difference has existed since the first row: check"),
         ("0.011 0.0221x2", "?x3", "The raw logits of the rollout engine are not recorded"),
     ],
 )
@@ -126,8 +126,8 @@ def test_a_run_that_gains_is_warned_of_probabilities_that_are_too_far_apart(prob
 def test_message_states_how_k3_was_computed() -> None:
     found = find("RAT004", rollout_logp_diff="0.01x5 0.2x5")
     assert found.message == (
-        "The log-probabilities of rollout engine and trainer differ by 0.0314 nats/token (KL estimated from the mean difference). The raw "
-        "logits of the rollout engine are not recorded."
+        "The log-probabilities of rollout engine and trainer differ by 0.0314 nats/token (KL estimated from the mean "
+        "difference). The raw logits of the rollout engine are not recorded."
     )
 
 
@@ -141,13 +141,13 @@ def test_the_remedy_for_trl_weighs_tokens_and_not_whole_responses() -> None:
 @pytest.mark.parametrize(
     ("columns", "side"),
     [
-        ({"rollout_mismatch_kl": "0x3 1.01x2"}, "No update changes so much in one step: check what else changed"),
+        ({"rollout_mismatch_kl": "0x3 1.01x2"}, "A single update does not cause such a jump: check for other changes"),
         ({"rollout_mismatch_kl": "0x3 1x2"}, "The raw logits of the rollout engine are not recorded"),
         ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "0x5"}, "The learning rate is 0: check the engine's"),
         ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "1e-6 0x4"}, "The raw logits of the rollout engine"),
         (
             {"rollout_mismatch_kl": "0.005x5"},
-            "They have differed since the first row, as bf16 engines do with a mixture of",
+            "The difference has existed since the first row, as in bf16 engines with a mixture of",
         ),
     ],
 )

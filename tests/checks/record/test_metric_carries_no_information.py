@@ -7,7 +7,7 @@ def test_ten_equal_values_from_the_start() -> None:
     assert found.severity == "info"
     assert (
         found.message
-        == "These metrics are constant in all 10 rows and carry no information: eos_suppressed_rate, advantage_mean."
+        == "These metrics are constant in all 10 rows and provide no information: eos_suppressed_rate, advantage_mean."
     )
 
 

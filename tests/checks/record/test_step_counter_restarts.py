@@ -10,7 +10,7 @@ def test_a_counter_that_goes_back() -> None:
     assert found is not None
     assert found.severity == "info"
     assert found.message == (
-        "The log contains 2 restarts of the step counter (most recently to step 1). Analyze the parts separately."
+        "The log contains 2 restarts of the step counter (most recently to step 1). Analyse the parts separately."
     )
 
 

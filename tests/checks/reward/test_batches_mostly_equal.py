@@ -24,11 +24,11 @@ def test_at_any_level() -> None:
     )
 
 
-def test_silent_where_equal_groups_are_counted_or_the_reward_rises() -> None:
+def test_no_warning_where_equal_groups_are_counted_or_the_reward_rises() -> None:
     for counted in ("0.9x50", "0.9 ?x49"):
         assert run_check("REW014", reward_mean=MEAN, reward_std=SPREAD, zero_variance_share=counted) is None
     rising = " ".join(["-0.2 0x4 1x5 2x40"])
-    assert run_check("REW014", reward_mean=rising, reward_std=SPREAD) is None
+    assert find("REW014", reward_mean=rising, reward_std=SPREAD).severity == "info"
 
 
 def test_a_run_that_starts_learning_later_clears_it() -> None:
@@ -39,8 +39,15 @@ def test_a_run_that_starts_learning_later_clears_it() -> None:
 @pytest.mark.parametrize(("rare", "fires"), [("-0.2 0x3", False), ("-0.2 0x4", True)])
 def test_how_often_is_mostly(rare: str, fires: bool) -> None:
     spread = rare.replace("-0.2", "0.3")
-    found = run_check("REW014", reward_mean=" ".join([rare] * 12), reward_std=" ".join([spread] * 12))
-    assert (found is not None) is fires
+    found = find("REW014", reward_mean=" ".join([rare] * 12), reward_std=" ".join([spread] * 12))
+    assert (found.severity != "info") is fires
+
+
+@pytest.mark.parametrize(("tied", "fires"), [("0 0.3", True), ("0 0.3 0 0.3 0.3", False)])
+def test_half_of_the_batches_are_a_remark(tied: str, fires: bool) -> None:
+    rewards = tied.replace("0.3", "1")
+    found = run_check("REW014", reward_mean=" ".join([rewards] * 20), reward_std=" ".join([tied] * 20))
+    assert (found.severity if found else None) == ("info" if fires else None)
 
 
 @pytest.mark.parametrize(("spread", "fires"), [("1e-6x40", True), ("1.1e-6x40", False)])
@@ -71,8 +78,9 @@ def test_half_of_the_rewards_are_enough_where_they_and_their_lengths_are_alike(
     spread = " ".join(["0.2" if reward == "0.55" else "0" for reward in rewards.split()] * times)
     more: dict[str, Any] = {"response_length_mean": " ".join([lengths] * times)}
     found = run_check("REW014", reward_mean=" ".join([rewards] * times), reward_std=spread, **more)
-    assert (found is not None) is fires
-    assert found is None or found.message == (
-        "All rewards of the batch are equal on 30 of 60 rows, so these rows have no learning signal. Such batches of "
-        "equal length have the same reward."
+    message = (
+        "All rewards of the batch are equal on 30 of 60 rows, so these rows have no learning signal. The batches with "
+        "equal rewards have the same reward and length."
     )
+    assert (found is not None and found.message == message) is fires
+    assert fires or found is None or found.severity == "info"

@@ -20,7 +20,7 @@ def held(low: float, high: float, every: int = 20) -> list[float | None]:
 def test_the_gain_and_the_flat_score_are_reported() -> None:
     found = find("REW017", reward_mean=curve(0.2, 0.8), eval_score=held(0.3, 0.31))
     assert (found.severity, found.kind) == ("warning", "outcome")
-    assert found.message.startswith("The reward rose from 0.439 to 0.8, but the held-out score did not: 0.3 at the ")
+    assert found.message.startswith("The reward rose from 0.439 to 0.8, but the held-out score did not. The held-out ")
     assert found.message.endswith(f"(10 evaluations; smallest detectable gain: {found.evidence['shown']:.2g}).")
 
 

@@ -124,4 +124,4 @@ def test_a_preference_loss_that_rises_above_where_it_began_is_a_warning() -> Non
     run.run_type = "preference"
     diagnosis = diagnose(run)
     assert (diagnosis.verdict, diagnosis.outcome) == ("suspect", "SUP001")
-    assert diagnosis.headline == "The loss rose from 0.66 to 1.07 and has not recovered (first value 0.68)."
+    assert diagnosis.headline == "The loss rose from 0.66 to 1.07 (first value 0.68)."

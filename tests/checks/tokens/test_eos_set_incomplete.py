@@ -7,8 +7,8 @@ def test_message() -> None:
     found = find("TOK004", truncated_rate="0.97x3", response_length_mean="311x3", response_length_max="840x3")
     assert (found.severity, found.confidence, found.detected_step) == ("warning", "high", 3)
     assert found.message == (
-        "97% of the responses count as truncated, but their mean length is 311 and the longest has 840 tokens. They "
-        "end with a token that the trainer does not treat as EOS."
+        "97% of the responses count as truncated, but the mean length is 311 tokens and the longest response has 840. "
+        "Responses end with a token that the trainer does not treat as EOS."
     )
 
 

@@ -54,8 +54,8 @@ def test_turns_after_other_ids_than_those_that_are_trained(fault: str, severity:
     assert found is not None
     assert (found.severity, found.evidence["elsewhere"]) == (severity, 4)
     assert found.message == (
-        "In four scripted conversations, 4 turns were generated from ids that differ from the returned "
-        "ones. A conversation of k turns is not a prefix of k + 1 turns."
+        "In four scripted conversations, 4 turns were generated from ids that differ from the returned ids. A "
+        "conversation of k turns is not a prefix of k + 1 turns."
     )
 
 

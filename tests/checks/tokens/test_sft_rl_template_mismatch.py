@@ -11,7 +11,7 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = find("TOK001", first_token_valid_rate="0.76x7")
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 5, 7)
     assert found.message == (
-        "Only 76% of the first responses begin with a valid first token: compare the token ids of supervised and RL "
+        "Only 76% of the first responses begin with a valid first token. Compare the token ids of supervised and RL "
         "prompts."
     )
 

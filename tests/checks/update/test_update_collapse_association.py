@@ -20,8 +20,8 @@ def test_it_needs_five_updates_from_a_healthy_state() -> None:
     found = find("UPD001", fallback_rate=five["invalid_rate"], update_applied=five["update_applied"])
     assert (found.severity, found.confidence, found.detected_step) == ("error", "medium", 15)
     assert found.message == (
-        "A collapsed rollout followed 5 of 5 updates, but only 0 of 10 steps without an update. After a healthy "
-        "step: 5 of 5 against 0 of 5, Fisher p = 4.0e-03."
+        "A collapsed rollout followed 5 of 5 updates, but only 0 of 10 steps without an update. "
+        "After a healthy step, the counts are 5 of 5 and 0 of 5 (Fisher p = 4.0e-03)."
     )
 
 
