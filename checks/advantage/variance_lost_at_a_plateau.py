@@ -1,12 +1,11 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, recent_mean
 
 
 @check("ADV016", severity="warning", confidence="medium")
 def variance_lost_at_a_plateau(
     dead_share: Column,
-    reward_settled: Column,
-    reward_now: Column,
+    reward_trend: Trend,
     success_solved: Column = None,
     meant_solved: Column = None,
     *,
@@ -60,15 +59,15 @@ def variance_lost_at_a_plateau(
     `degenerate_groups`.
     """
     first, now = baseline(dead_share), recent_mean(dead_share, rows)
-    lost = (first < once) & (now > most) & (reward_settled == reward_settled)
+    lost = (first < once) & (now > most) & (reward_trend.settled == reward_trend.settled)
     return fires(
         lost & (now > nearly_all) & ~success_solved & ~meant_solved,
         "{now:.0%} of the groups have identical rewards ({first:.0%} at the start), and the reward has plateaued at "
         "{reward:.3g} since step {since:.0f}.",
         info=lost,
-        onset=reward_settled,
+        onset=reward_trend.settled,
         now=now,
         first=first,
-        since=reward_settled,
-        reward=reward_now,
+        since=reward_trend.settled,
+        reward=reward_trend.now,
     )

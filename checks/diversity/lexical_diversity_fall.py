@@ -3,7 +3,7 @@ from itertools import chain, pairwise
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, recent_mean, several, where
+from grpo_doctor.series import Column, Trend, baseline, recent_mean, several, where
 
 ENOUGH = 50
 """Number of word pairs below which the share of distinct pairs is not meaningful."""
@@ -13,8 +13,7 @@ ENOUGH = 50
 def lexical_diversity_fall(
     samples: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     fallen_below_share: float = 0.5,
 ) -> Fires:
@@ -64,7 +63,7 @@ def lexical_diversity_fall(
     distinct = where(alike, share, math.nan)
     first, now = baseline(distinct, 1), recent_mean(distinct)
     low = (now < fallen_below_share * first) & alike
-    better = reward_gained & ~reward_fallen
+    better = reward_trend.gained & ~reward_trend.fallen
     return fires(
         low,
         "The share of distinct word pairs fell from {first:.0%} to {now:.0%}.",

@@ -1,13 +1,12 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, began, recent_mean
 
 
 @check("DIV007", severity="warning", confidence="high", explains=("REW009", "LEN002", "STL001"), explains_from="error")
 def prompts_echoed(
     prompt_echo_rate: Column,
     step: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     some: float = 0.2,
     risen: float = 0.1,
@@ -57,7 +56,7 @@ def prompts_echoed(
     return fires(
         copied,
         "{now:.0%} of the responses repeat their prompt ({first:.0%} at the start).",
-        error=copied & (now > most) & ~(reward_gained & ~reward_fallen),
+        error=copied & (now > most) & ~(reward_trend.gained & ~reward_trend.fallen),
         onset=began(copied, prompt_echo_rate > some, step),
         now=now,
         first=first,

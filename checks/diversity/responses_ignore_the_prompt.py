@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, began, recent_mean
 
 
 @check(
@@ -8,8 +8,7 @@ from grpo_doctor.series import Column, baseline, began, recent_mean
 def responses_ignore_the_prompt(
     prompt_recovery: Column,
     step: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     before: float = 0.4,
     left: float = 0.25,
@@ -61,7 +60,7 @@ def responses_ignore_the_prompt(
         alike,
         "Responses no longer depend on their prompt. The chance-corrected rate at which the most similar response "
         "answers the same prompt fell from {first:.0%} to {now:.0%}.",
-        error=alike & ~(reward_gained & ~reward_fallen),
+        error=alike & ~(reward_trend.gained & ~reward_trend.fallen),
         onset=began(alike, prompt_recovery <= left * first, step),
         now=now,
         first=first,

@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, recent_mean
+from grpo_doctor.series import Column, Trend, baseline, began, recent_mean
 
 
 @check(
@@ -8,8 +8,7 @@ from grpo_doctor.series import Column, baseline, began, recent_mean
 def responses_repeat_themselves(
     repetition_rate: Column,
     step: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     some: float = 0.2,
     risen: float = 0.1,
@@ -61,7 +60,7 @@ def responses_repeat_themselves(
     return fires(
         high,
         "{now:.0%} of the responses end in a loop of repeated text ({first:.0%} at the start).",
-        error=high & (now > most) & ~(reward_gained & ~reward_fallen),
+        error=high & (now > most) & ~(reward_trend.gained & ~reward_trend.fallen),
         onset=began(high, repetition_rate > some, step),
         now=now,
         first=first,

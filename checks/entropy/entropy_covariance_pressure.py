@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, kendall_tau, moving_sum, slope
+from grpo_doctor.series import Column, Trend, baseline, kendall_tau, moving_sum, slope
 
 AHEAD = 50
 """Number of rows covered by the forecast."""
@@ -9,8 +9,7 @@ AHEAD = 50
 def entropy_covariance_pressure(
     logp_advantage_cov: Column,
     entropy_mean: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     *,
     rows: int = 20,
     tau: float = 0.4,
@@ -64,7 +63,7 @@ def entropy_covariance_pressure(
         early,
         "The covariance of log-probability and advantage is rising ({cov:.3g}). At this rate, entropy will fall from "
         "{entropy:.3g} to {ahead:.3g} nats within 50 rows.",
-        warning=early & (ahead < 0.1 * first) & (~reward_gained | reward_fallen),
+        warning=early & (ahead < 0.1 * first) & (~reward_trend.gained | reward_trend.fallen),
         cov=logp_advantage_cov,
         entropy=entropy_mean,
         ahead=ahead,

@@ -1,7 +1,7 @@
 import numpy as np
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, fmax, lowest, where
+from grpo_doctor.series import Column, Trend, baseline, began, fmax, lowest, where
 
 
 @check(
@@ -16,10 +16,7 @@ def entropy_explosion(
     entropy_mean: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_fallen: Column = None,
-    reward_first: Column = None,
-    reward_now: Column = None,
-    reward_shown: Column = None,
+    reward_trend: Trend = None,
     response_length_mean: Column = None,
     cut_share: Column = None,
     invalid_rate: Column = None,
@@ -87,11 +84,13 @@ def entropy_explosion(
     first = baseline(entropy, 1)
     limit = fmax(grown_factor * first, least_nats)
     high = entropy_mean > limit
-    sinks = reward_first - reward_now > reward_shown / 2
-    poor = high & (reward_fallen | sinks | ((reward_mean == reward_mean) & (fmax(cut_share, invalid_rate) >= mostly)))
+    sinks = reward_trend.first - reward_trend.now > reward_trend.shown / 2
+    poor = high & (
+        reward_trend.fallen | sinks | ((reward_mean == reward_mean) & (fmax(cut_share, invalid_rate) >= mostly))
+    )
     times_longer = response_length_mean / baseline(response_length_mean, 1)
     cut = cut_share - baseline(cut_share, 1)
-    of_itself = ~((times_longer > grown_factor) & ((cut >= 0.15) | reward_fallen) & (entropy_mean <= random))
+    of_itself = ~((times_longer > grown_factor) & ((cut >= 0.15) | reward_trend.fallen) & (entropy_mean <= random))
     broken = invalid_rate - baseline(invalid_rate, 1) >= broken_rise
     return fires(
         high,

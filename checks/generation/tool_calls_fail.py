@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, began, fmax, recent_mean, total, where
+from grpo_doctor.series import Column, Trend, baseline, began, fmax, recent_mean, total, where
 
 
 @check(
@@ -17,8 +17,7 @@ def tool_calls_fail(
     tool_failure_rate: Column,
     step: Column,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     tool_calls_per_response: Column = None,
     *,
     most: float = 0.5,
@@ -74,7 +73,7 @@ def tool_calls_fail(
     broke = lately - baseline(share) >= risen
     often = (lately > most) & ((so_far > most) | broke)
     always = (lately > nearly_all) & ((so_far > nearly_all) | broke)
-    learns = reward_gained & ~reward_fallen
+    learns = reward_trend.gained & ~reward_trend.fallen
     return fires(
         often & (n > 1) & (always | ~learns),
         "{lately:.0%} of recent tool calls fail ({so_far:.0%} over the run).",

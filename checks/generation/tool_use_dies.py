@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, began, best, known_median
+from grpo_doctor.series import Column, Trend, began, best, known_median
 
 
 @check(
@@ -12,8 +12,7 @@ from grpo_doctor.series import Column, began, best, known_median
 def tool_use_dies(
     tool_calls_per_response: Column,
     step: Column,
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     eval_fallen: Column = None,
     *,
     rows: int = 3,
@@ -63,9 +62,9 @@ def tool_use_dies(
     now = known_median(tool_calls_per_response, rows)
     most = best(now)
     gone = (most >= used) & (now <= left * most)
-    worse = reward_fallen | eval_fallen
+    worse = reward_trend.fallen | eval_fallen
     return fires(
-        gone & (worse | ~reward_gained),
+        gone & (worse | ~reward_trend.gained),
         "The policy has stopped calling its tools: calls per response fell from a maximum of {most:.2g} to {now:.2g}.",
         info=gone,
         error=gone & worse,

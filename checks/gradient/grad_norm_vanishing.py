@@ -1,5 +1,5 @@
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, baseline, from_start, row, total
+from grpo_doctor.series import Column, Trend, baseline, from_start, row, total
 
 
 @check("GRD003", vital=True, severity="warning", explains=("STL001",))
@@ -7,8 +7,7 @@ def grad_norm_vanishing(
     grad_norm: Column,
     step: Column,
     dead_share: Column = None,
-    reward_risen: Column = None,
-    reward_solved: Column = None,
+    reward_trend: Trend = None,
     *,
     vanished_below_share: float = 1e-3,
     dead: float = 0.9,
@@ -60,11 +59,11 @@ def grad_norm_vanishing(
     vanished = (grad_norm < vanished_below_share * level) & from_start(step)
     mostly = total(vanished) > row(grad_norm) / 2
     return fires(
-        vanished & ~(dead_share >= dead) & ~(reward_risen & reward_solved),
+        vanished & ~(dead_share >= dead) & ~(reward_trend.risen & reward_trend.solved),
         "The gradient norm is {norm:.2g} ({level:.2g} at the start) and was almost 0 on {vanished:.0f} of "
         "{rows:.0f} rows.",
         hold=(rows, rows),
-        error=vanished & mostly & (dead_share < dead) & ~(reward_risen & reward_solved),
+        error=vanished & mostly & (dead_share < dead) & ~(reward_trend.risen & reward_trend.solved),
         suffered=mostly,
         norm=grad_norm,
         level=level,

@@ -2,7 +2,7 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_median, previous, where, words
+from grpo_doctor.series import Column, Trend, baseline, began, is_any, lowest, moving_median, previous, where, words
 
 
 @check(
@@ -18,8 +18,7 @@ from grpo_doctor.series import Column, baseline, began, is_any, lowest, moving_m
 def kl_explosion(
     kl: Column,
     step: Column,
-    reward_fallen: Column = None,
-    reward_gained: Column = None,
+    reward_trend: Trend = None,
     rows_are: Column = any_of("settings.rows", optional=True),
     *,
     exploded_nats: float = 1.5,
@@ -86,17 +85,17 @@ def kl_explosion(
     first, before = baseline(kl, 1), moving_median(previous(kl), 20)
     level = moving_median(kl, 5)
     far = ((kl > exploded_nats) & (kl > grown_factor * abs(first))) | (kl > extreme) | (level > lasting)
-    absurd = far & ((level > beyond) | (lowest(kl) > beyond)) & ~reward_gained
-    sudden = (kl > sudden_nats) & (kl > grown_factor * abs(before)) & reward_fallen
+    absurd = far & ((level > beyond) | (lowest(kl) > beyond)) & ~reward_trend.gained
+    sudden = (kl > sudden_nats) & (kl > grown_factor * abs(before)) & reward_trend.fallen
     epochs = is_any(rows_are, "epochs")
     exploded = far | sudden | (epochs & (kl > exploded_nats))
     return fires(
         exploded,
         "The KL to the reference is {kl:.3g} nats/token{began}.",
-        error=far & reward_fallen | sudden | absurd | (epochs & (kl > extreme)),
-        critical=far & reward_fallen & (kl > extreme),
+        error=far & reward_trend.fallen | sudden | absurd | (epochs & (kl > extreme)),
+        critical=far & reward_trend.fallen & (kl > extreme),
         hold=(2, 3),
-        suffered=far & ~reward_gained,
+        suffered=far & ~reward_trend.gained,
         onset=began(exploded, kl > onset_nats, step),
         began=words(_began, where(epochs, math.nan, first)),
         kl=kl,

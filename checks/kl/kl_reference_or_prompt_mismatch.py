@@ -2,7 +2,7 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, each, is_any, isnan, latest, row, where, words
+from grpo_doctor.series import Column, Trend, baseline, each, is_any, isnan, latest, row, where, words
 
 
 @check(
@@ -25,8 +25,7 @@ def kl_reference_or_prompt_mismatch(
     teacher: Column = any_of("settings.teacher", optional=True),
     in_loss: Column = any_of("settings.use_kl_loss", optional=True),
     in_reward: Column = any_of("settings.use_kl_in_reward", optional=True),
-    reward_gained: Column = None,
-    reward_fallen: Column = None,
+    reward_trend: Trend = None,
     success_solved: Column = None,
     epoch: Column = None,
     *,
@@ -105,7 +104,7 @@ def kl_reference_or_prompt_mismatch(
     away = ((start | nears) & (first > warn)) | falls | (start & per_response & (summed > warn_summed))
     distils = each(lambda name: isinstance(name, str) and name.lower() not in ("", "none", "null"), teacher) > 0
     excused = ((adapter > 0) & ~(first > absurd)) | distils | ((in_loss == 0) & (in_reward == 0))
-    learns = ((reward_gained & ~reward_fallen) | success_solved) & (first <= far)
+    learns = ((reward_trend.gained & ~reward_trend.fallen) | success_solved) & (first <= far)
     return fires(
         away & ~excused & ~learns,
         "The KL to the reference was {first:.3g} nats/{per} {where}.",

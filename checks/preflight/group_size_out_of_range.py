@@ -11,6 +11,7 @@ def group_size_out_of_range(
     estimator: Column = any_of("settings.adv_estimator", optional=True),
     own_group: Column = any_of("settings.own_group", optional=True),
     steps: Column = any_of("settings.max_steps", optional=True),
+    value_loss: Column = None,
     *,
     group_below: int = 4,
 ) -> Fires:
@@ -18,7 +19,8 @@ def group_size_out_of_range(
 
     ## What it sees
     Severity is **info** for two or three responses per prompt, and **warning** for one. The check is skipped if the
-    estimator does not use the group as the baseline (GAE, REINFORCE, ReMax), or if CFG013 fires. The check is also
+    estimator does not use the group as the baseline (GAE, REINFORCE, ReMax), if the log has the loss of a critic, or if
+    CFG013 fires. The check is also
     skipped for forks whose agents may form their own groups. Severity is **info** if a configuration does not name the
     estimator, or makes only one step.
 
@@ -53,7 +55,7 @@ def group_size_out_of_range(
     `core_algos.py`; arXiv 2402.03300; arXiv 2510.00977.
     """
     own = is_any(estimator, "gae", "gae_general", "reinforce", "reinforce_plus_plus", "reinforce++", "remax", "ppo")
-    asked = ~(own | (grouped == 0))
+    asked = ~(own | (grouped == 0) | (value_loss == value_loss))
     refused = (grouped == 1) & (refuses == 1)
     alone = asked & (group_size <= 1) & ~refused & ~(own_group == 1)
     return fires(

@@ -4,7 +4,7 @@ from typing import Any
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, best, fold, lowest, row, where, words
+from grpo_doctor.series import Column, Trend, best, fold, lowest, row, where, words
 from grpo_doctor.series.reward_components import kind, of_form
 from grpo_doctor.series.trajectory import Parts, Trajectory, named
 
@@ -42,8 +42,7 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
 
 @check("REW011", vital=True, kind="outcome", severity="info", confidence="medium")
 def component_never_pays(
-    reward_gained: Column,
-    reward_now: Column,
+    reward_trend: Trend,
     reward_components: Column,
     step: Column,
     reward_mean: Column = None,
@@ -99,17 +98,17 @@ def component_never_pays(
     rohunagrawal/reward-hacking-entropy: reward f + g; g (it compiles) goes from 0.2 to 0.7, f (it is correct) stays
     below 0.02.
     """
-    place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_now)
-    rose = reward_gained & (row(reward_now) >= early_rows) & (place == place)
+    place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_trend.now)
+    rose = reward_trend.gained & (row(reward_trend.now) >= early_rows) & (place == place)
     top = best(reward_meant)
-    form = (row(reward_now) >= early_rows) & (top <= 0) & (top <= lowest(reward_meant)) & (best(reward_mean) > 0)
+    form = (row(reward_trend.now) >= early_rows) & (top <= 0) & (top <= lowest(reward_meant)) & (best(reward_mean) > 0)
     return fires(
         rose | form,
         "{what}, {part}.",
         hold=(1, 1),
-        warning=rose | (form & (row(reward_now) >= patience)),
-        what=words(_what, rose, reward_now),
-        now=reward_now,
+        warning=rose | (form & (row(reward_trend.now) >= patience)),
+        what=words(_what, rose, reward_trend.now),
+        now=reward_trend.now,
         part=words(_part, reward_components, where(rose, place, math.nan)),
     )
 

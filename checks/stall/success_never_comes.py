@@ -2,7 +2,7 @@ import math
 
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, baseline, best, lowest, total, words
+from grpo_doctor.series import Column, Trend, baseline, best, lowest, total, words
 
 
 @check("STL008", kind="outcome", severity="warning", confidence="medium", explains=("STL001", "DAT001", "GRD003"))
@@ -10,12 +10,10 @@ def success_never_comes(
     known: Column = any_of("success_rate", "eval_score"),
     step: Column = None,
     success_rate: Column = None,
-    success_unpaid: Column = None,
-    success_gained: Column = None,
+    success_trend: Trend = None,
     eval_gained: Column = None,
     reward_mean: Column = None,
-    reward_gained: Column = None,
-    reward_unpaid: Column = None,
+    reward_trend: Trend = None,
     eval_score: Column = None,
     *,
     patience: int = 40,
@@ -72,12 +70,12 @@ def success_never_comes(
     n, never = total(success_rate == success_rate), best(success_rate) <= 0
     evaluated = total(eval_score == eval_score)
     nowhere = (evaluated >= evaluations) & (best(eval_score) <= floor) & (lowest(eval_score) >= 0)
-    low = (best(success_rate) <= floor) & (lowest(success_rate) >= 0) & ~never & ~success_gained & (evaluated < 1)
-    almost_none = (n >= least_values) & ((success_unpaid > 0) & nowhere | low)
+    low = (best(success_rate) <= floor) & (lowest(success_rate) >= 0) & ~never & ~success_trend.gained & (evaluated < 1)
+    almost_none = (n >= least_values) & ((success_trend.unpaid > 0) & nowhere | low)
     held_out = nowhere & (n < 1) & (evaluated >= least_values) & ~eval_gained
-    flat = (total(reward_mean == reward_mean) >= short) & ~reward_gained
+    flat = (total(reward_mean == reward_mean) >= short) & ~reward_trend.gained
     return fires(
-        (never & ((n >= patience) | (flat & (n >= short))) | almost_none | held_out) & ~(reward_unpaid > 0),
+        (never & ((n >= patience) | (flat & (n >= short))) | almost_none | held_out) & ~(reward_trend.unpaid > 0),
         "{what}.",
         hold=(1, 1),
         clear=1,

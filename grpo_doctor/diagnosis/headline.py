@@ -267,8 +267,9 @@ def _next_step(facts: Facts) -> str:
 def _next_of_short(facts: Facts) -> str:
     """Return the next step of a run with too few rows."""
     run = facts.run
-    if run.ending and run.ending.kind == "exception":
-        return "Fix this exception, and start the run again."
+    if run.ending and run.ending.kind not in ("finished", "interrupted"):
+        what = "this exception" if run.ending.kind == "exception" else "the cause of this ending"
+        return f"Fix {what}, and start the run again."
     if not facts.success:
         return f"Log {MISSING[run.run_type]} of each step."
     if facts.success.get("reward_mean", NOTHING).last_value == 0:
@@ -277,6 +278,8 @@ def _next_of_short(facts: Facts) -> str:
         held_out = facts.column("eval_loss")
         evaluated = held_out is not None and np.isfinite(held_out).all()
         return "Evaluate more often." if evaluated else "Log every step."
+    if facts.rows == 1 < run.steps[-1]:
+        return "Keep the metrics of every step, not only of the last step."
     return "Train for more steps."
 
 
@@ -285,7 +288,8 @@ def _nothing_read(run: Run) -> str:
     if run.ending and run.ending.kind != "finished":
         return f"No metric was read before the run ended with {run.ending.described}."
     unread = run.reading.not_recognised if run.reading else ""
-    return f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
+    none = f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
+    return f"{none} Log the mean reward and the loss of each step, or name their columns with --map."
 
 
 def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:

@@ -176,10 +176,8 @@ def _beyond_start(success: Mapping[str, Outcome]) -> str:
     """Return the sentence on how far a preference run is past its start; empty if the run records neither a margin nor
     a loss."""
     if evaluated_below_start(success):
-        loss = success["eval_loss"]
-        return (
-            f"the held-out loss is {0 - loss.last_value:.3g}, below the initial value ln 2 (0.693) of a preference run"
-        )
+        held_out = 0 - success["eval_loss"].last_value
+        return f"the held-out loss is {held_out:.3g}, below the initial value ln 2 (0.693) of a preference run"
     if (margin := success.get("reward_margin")) is not None:
         return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run"
     if (loss := success.get("loss")) is not None:

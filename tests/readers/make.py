@@ -65,8 +65,10 @@ def tfevents(rows: Iterable[tuple[int, Mapping[str, float]]], text: Mapping[str,
     return out
 
 
-def wandb(rows: Iterable[Mapping[str, Any]], config: Mapping[str, Any]) -> bytes:
-    """A ``.wandb`` file: records as pieces in blocks of 32 KiB."""
+def wandb(
+    rows: Iterable[Mapping[str, Any]], config: Mapping[str, Any], console: Iterable[str] = (), code: int = 0
+) -> bytes:
+    """A ``.wandb`` file: records as pieces in blocks of 32 KiB. The console is printed before the last row."""
 
     def items(values: Mapping[str, Any]) -> bytes:
         return b"".join(
@@ -76,7 +78,10 @@ def wandb(rows: Iterable[Mapping[str, Any]], config: Mapping[str, Any]) -> bytes
             for key, value in values.items()
         )
 
-    records = [message(17, message(4, items(config))), *(message(2, items(row)) for row in rows)]
+    *before, last = (message(2, items(row)) for row in rows)
+    printed = [message(13, message(3, text.encode())) for text in console]
+    ended = message(18, varint(8) + varint(code))
+    records = [message(17, message(4, items(config))), *before, *printed, last, ended]
     out = bytearray(b":W&B\xe1\xbe\x00")
     for record in records:
         first = True

@@ -301,3 +301,14 @@ def test_a_store_is_read_without_a_trace_next_to_it(tmp_path: Path) -> None:
     path = of_mlflow(tmp_path)
     read(path)
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize(("code", "ended"), [(1, True), (0, False)])
+def test_the_console_in_a_wandb_file_says_how_the_run_ended(tmp_path: Path, code: int, ended: bool) -> None:
+    """The last row may be written after the traceback; a program that went on does not fail."""
+    raised = ["Traceback (most recent call last):\n", '  File "a.py", line 3, in main\n', "ValueError: no tokens\n"]
+    path = tmp_path / "run-1.wandb"
+    path.write_bytes(wandb([{**row, "train/global_step": step} for step, row in rows()], CONFIG, raised, code))
+    run = read(path)[0]
+    assert (run.ending is not None) is ended
+    assert run.ending is None or run.ending.described == "a traceback: ValueError: no tokens, in main (a.py, line 3)"

@@ -145,7 +145,9 @@ def _of_cell(file: Input, outputs: Sequence[_Output], code: _Said) -> list[Run]:
         conclude(runs[-1], end)
     for run in runs:
         for key, value in code.settings.items():
-            if (name := declared(key)) is not None and (held := setting_value(name, value)) is not None:
+            if (name := declared(key)) in (None, "max_steps"):  # the planned steps are those of the progress bar
+                continue
+            if (held := setting_value(name, value)) is not None:
                 run.settings.setdefault(name, held)
         if code.trains and run.run_type == "supervised":
             run.run_type, lacks = code.trains, "margin" if code.trains == "preference" else "reward"

@@ -1,12 +1,15 @@
-"""Reads the history and the settings of a run from the binary ``.wandb`` file of Weights & Biases, without wandb."""
+"""Reads the history, the settings and the end of the console of a run from the binary ``.wandb`` file of Weights &
+Biases, without wandb."""
 
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator
 from typing import BinaryIO
 
 from ...run import Run
+from ..endings import TAIL, conclude, ending
 from ..input import Head, Input, NotRead
 from ..protobuf import WireError, fields, text
 from ..row_buffer import Rows
@@ -16,7 +19,7 @@ FORMAT = "wandb"
 _MAGIC = b":W&B\xe1\xbe\x00"
 _BLOCK = 1 << 15
 _HEADER = 7
-_HISTORY, _CONFIG, _RUN = 2, 5, 17
+_HISTORY, _CONFIG, _CONSOLE, _RUN, _EXIT = 2, 5, 13, 17, 18
 _FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
 
 
@@ -25,16 +28,27 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    rows = Rows(file, FORMAT)
+    rows, printed, failed = Rows(file, FORMAT), deque[tuple[int, str]](maxlen=TAIL), False
     with file.open() as stream:
         for record in records(stream, rows):
             try:
                 for number, value in fields(record):
-                    if isinstance(value, bytes):
-                        _take(rows, number, value)
+                    if not isinstance(value, bytes):
+                        continue
+                    _take(rows, number, value)
+                    if number == _CONSOLE:
+                        printed += [(len(rows), text(part)) for field, part in fields(value) if field == 3]
+                    elif number == _EXIT:
+                        failed = any(field == 1 and code for field, code in fields(value))
             except WireError:
                 rows.unreadable(len(rows) + 1)
-    return [rows.run()]
+    run = rows.run()
+    # if the program failed, its last rows may be written after the traceback
+    tail = "".join(part for count, part in printed if failed or count == len(rows))
+    if end := ending(enumerate(tail.splitlines(), 1), 0):
+        end.line = 0  # these are line numbers of the console, not of the file
+        conclude(run, end)
+    return [run]
 
 
 def _take(rows: Rows, number: int, data: bytes) -> None:
