@@ -291,7 +291,7 @@ def _joined(words: Iterable[str]) -> str:
 
 def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
     """Return the section of the page on a larger model, with the cells that were not run."""
-    steps, seeds = max(row.steps for row in rows), 1 + max(row.seed for row in rows)
+    steps, seeds = max(row.steps for row in rows), 1 + max(row.seed for row in rows if row.arm == ALONE)
     scale, weights = SCALES[model], max(row.weights or 0 for row in rows)
     responses, last = scale.settings["generation_batch_size"], round(END * steps)
     missing: dict[str, list[str]] = defaultdict(list)
@@ -310,7 +310,7 @@ def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
         "drawn": last * responses,
         "error": f"{max(row.error for row in rows):.2f}",
         "device": rows[0].device,
-        "date": rows[0].date,
+        "date": " and ".join(sorted({row.date for row in rows})),
         "missing": "; ".join(cells),
         "table": _table(*_larger(_cells(rows))),
     }
