@@ -29,7 +29,7 @@ class Share(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         interval = f"95% interval {self.low:.0%} to {self.high:.0%}"
-        return f"correct in {self.right} of {self.of} such cases, {interval}"
+        return f"correct in {self.right} of {self.of} such cases while the checks were written, {interval}"
 
 
 class Harm(msgspec.Struct, frozen=True, kw_only=True):

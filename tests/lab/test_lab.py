@@ -242,7 +242,7 @@ def test_the_interval_is_wilsons() -> None:
     found, known = share([True] * 41 + [False] * 2), binomtest(41, 43).proportion_ci(method="wilson")
     assert (found.right, found.of) == (41, 43)
     assert (found.low, found.high) == pytest.approx((known.low, known.high), abs=1e-3)
-    assert str(found) == "correct in 41 of 43 such cases, 95% interval 84% to 99%"
+    assert str(found) == "correct in 41 of 43 such cases while the checks were written, 95% interval 84% to 99%"
 
 
 def test_one_wrong_run_of_a_project_makes_it_wrong_and_its_right_ones_count_once() -> None:
