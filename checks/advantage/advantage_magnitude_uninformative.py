@@ -30,15 +30,15 @@ def advantage_magnitude_uninformative(
     all |A| are within 2% of each other. Severity is info, or warning for groups of two or three.
 
     ## Thresholds
-    - `rows`: rows over which groups are counted.
+    - `rows`: number of rows over which groups are counted.
     - `least_groups`: minimum number of groups with differing rewards over `rows` rows.
     - `variation`: coefficient of variation of the reward gaps above which the gaps count as different.
-    - `equal_factor`: ratio of the largest to the smallest |A| up to which all |A| count as equal.
+    - `equal_factor`: maximum ratio of the largest to the smallest |A| at which all |A| count as equal.
 
     ## Why it matters
     Dividing by the group's standard deviation removes the scale of the rewards. A gap of 0.001, which may be the noise
     of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. arXiv
-    2503.20783 calls the same effect of the division question-level difficulty bias.
+    2503.20783 describes the same effect as a question-level difficulty bias.
 
     ## Example
     ```text

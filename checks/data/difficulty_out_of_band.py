@@ -24,11 +24,11 @@ def difficulty_out_of_band(
     Groups of fewer than 4 responses are not judged, because their rewards are often equal at any difficulty.
 
     ## Thresholds
-    - `rows`: rows over which groups are counted.
+    - `rows`: number of rows over which groups are counted.
     - `settled_share`: share of groups with all responses correct or all wrong, 0 to 1, above which the check fires.
     - `each_side`: share of all groups that all-correct groups and all-wrong groups must each reach, 0 to 1.
-    - `excess`: share of groups by which both kinds together must exceed the value expected at uniform difficulty.
-    - `least_group`: responses per prompt below which groups are not judged.
+    - `excess`: minimum difference between the sum of both shares and the sum expected at uniform difficulty.
+    - `least_group`: number of responses per prompt below which groups are not judged.
 
     ## Why it matters
     Groups with all responses correct or all wrong contribute no gradient. Most of the batch is wasted, and the few

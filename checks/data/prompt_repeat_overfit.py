@@ -17,7 +17,7 @@ def prompt_repeat_overfit(
     evaluations) has not. A held-out score of at least 0.9 (of 1) has little room to rise, so it is not judged.
 
     ## Thresholds
-    - `passes`: epochs over the prompts after which the run is judged.
+    - `passes`: number of passes over the prompts after which the run is judged.
 
     ## Why it matters
     The reward on prompts that were used ten times measures memorisation. After memorisation, the checkpoint with the

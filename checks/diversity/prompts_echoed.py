@@ -23,7 +23,7 @@ def prompts_echoed(
 
     ## Thresholds
     - `some`: share of responses that repeat the prompt, 0 to 1, above which the severity is warning.
-    - `risen`: minimum rise of the share since the first rows, because some models restate the question from the start.
+    - `risen`: minimum rise in the share since the first rows, because some models restate the question from the start.
     - `most`: share of responses that repeat the prompt, 0 to 1, above which the severity is error.
 
     ## Why it matters

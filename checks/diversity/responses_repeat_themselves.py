@@ -26,7 +26,7 @@ def responses_repeat_themselves(
     ## Thresholds
     - `some`: share of responses that repeat themselves, 0 to 1, above which the severity is warning if the share has
       also risen.
-    - `risen`: minimum rise of the share since the first rows, because some models produce loops from the start.
+    - `risen`: minimum rise in the share since the first rows, because some models produce loops from the start.
     - `most`: share of responses that repeat themselves, 0 to 1, above which the severity is error if the reward has not
       gained.
 

@@ -30,8 +30,7 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     only in the coefficient.
 
     ## Thresholds
-    - `raises`: number of consecutive raises of the coefficient without an increase of entropy at or above which the
-      check fires.
+    - `raises`: minimum number of consecutive raises of the coefficient without an increase in entropy.
 
     ## Why it matters
     Raising the coefficient is the cheapest test of the term's sign: with the correct sign, entropy must eventually

@@ -24,7 +24,7 @@ def entropy_spent_without_gain(
     and logs that start later than their run, are also excluded. The check fires on 5 of 10 rows.
 
     ## Thresholds
-    - `gone`: lost share of the first entropy, 0 to 1, at or above which the check fires.
+    - `gone`: minimum share of the first entropy, 0 to 1, that must be lost before the check fires.
     - `rows`: number of rows below which the check is silent.
 
     ## Why it matters

@@ -21,9 +21,9 @@ def failing_tools_avoided(
     more when calls were most frequent.
 
     ## Thresholds
-    - `rows`: rows over which the medians are computed.
-    - `used`: tool calls per response (median) at or above which the policy counts as using the tool.
-    - `left`: ratio of the median to the highest median up to which the policy counts as avoiding the tool.
+    - `rows`: number of rows over which the medians are computed.
+    - `used`: minimum tool calls per response (median) at which the policy counts as using the tool.
+    - `left`: maximum ratio of the median to the highest median at which the policy counts as avoiding the tool.
     - `failing`: minimum share of failed calls, 0 to 1, when calls were most frequent.
 
     ## Why it matters

@@ -37,8 +37,8 @@ def tool_calls_fail(
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which the check fires.
     - `nearly_all`: share of failed calls, 0 to 1, above which the tools count as unavailable.
-    - `risen`: rise of the share of failed calls since the first rows at or above which a tool counts as broken during
-      the run.
+    - `risen`: minimum increase in the share of failed calls, compared with the first rows, for a tool to count as
+      broken during the run.
     - `rows`: number of rows below which the severity is at most warning.
 
     ## Why it matters
@@ -49,7 +49,7 @@ def tool_calls_fail(
     ```text
     tool_failure_rate: 0.9x6
     ```
-    Warning at step 1: 90% of recent tool calls fail (90% over the run).
+    Warning at step 1: 90% of recent tool calls fail (90% over the whole run).
 
     ```text
     tool_failure_rate: 0.2x6
@@ -76,7 +76,7 @@ def tool_calls_fail(
     learns = reward_trend.gained & ~reward_trend.fallen
     return fires(
         often & (n > 1) & (always | ~learns),
-        "{lately:.0%} of recent tool calls fail ({so_far:.0%} over the run).",
+        "{lately:.0%} of recent tool calls fail ({so_far:.0%} over the whole run).",
         info=often,
         error=always & (n >= rows) & (reward_mean == reward_mean) & ~learns,
         hold=(1, 1),

@@ -53,13 +53,13 @@ def length_collapse(
     solved, or the gain came before the collapse and has been kept. If the reward components are known, only the gain of
     components other than formatting counts. Runs whose first row has fewer than 8 tokens are not judged, because their
     task requires short answers. The onset is the step at which the length fell below 90% of its first value. Once the
-    reward has moved, the length at the best reward replaces the first length if it is smaller.
+    reward has moved, the check uses the first length or the length at the best reward, whichever is smaller.
 
     ## Thresholds
     - `collapsed_below_share`: ratio of the response length to its first value below which the length counts as
       collapsed.
-    - `shortest`: response length, tokens, up to which the severity is error regardless of the reward.
-    - `single`: response length, tokens, up to which the severity is critical.
+    - `shortest`: maximum response length, tokens, for severity error regardless of the reward.
+    - `single`: maximum response length, tokens, for severity critical.
     - `ordinary`: response length on the first row, tokens, below which the run is not judged.
     - `early_rewards`: number of recorded rewards below which a reward that has not fallen may still rise.
 
