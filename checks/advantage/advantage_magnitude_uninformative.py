@@ -57,10 +57,10 @@ def advantage_magnitude_uninformative(
     No finding.
 
     ## Known false alarms
-    Standardisation has this effect by design. Advantages of equal size are a defect only if the size of the reward is
-    meaningful. No run is known to have collapsed because its advantages had equal sizes. Runs with K = 2 learn, but
-    more slowly, because they have fewer samples. After the same number of steps, runs with K = 2 score 0.27 to 0.50,
-    and runs with K = 8 score 0.63.
+    Standardisation equalises the sizes of advantages by design. Advantages of equal size are a defect only if the size
+    of the reward is meaningful. No run is known to have collapsed because its advantages had equal sizes. Runs with K =
+    2 learn, but more slowly, because they have fewer samples. After the same number of steps, runs with K = 2 score
+    0.27 to 0.50, and runs with K = 8 score 0.63.
 
     ## Remedy
     Remove the division by the standard deviation, or use groups of eight. The settings are TRL `scale_rewards="none"`,

@@ -41,8 +41,8 @@ def difficulty_out_of_band(
     all_correct_groups: 6x24
     all_wrong_groups: 7x24
     ```
-    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, which leaves few with a signal
-    (expected at uniform difficulty: 1% together).
+    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, so few prompts have a signal. The
+    share expected at uniform difficulty is 1%.
 
     ```text
     groups: 20x24
@@ -73,8 +73,8 @@ def difficulty_out_of_band(
         & (wrong >= each_side)
         & (tied > expected + excess)
         & (group_size >= least_group),
-        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, which leaves few with a signal "
-        "(expected at uniform difficulty: {expected:.0%} together).",
+        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, so few prompts have a signal. "
+        "The share expected at uniform difficulty is {expected:.0%}.",
         right=right,
         wrong=wrong,
         expected=expected,

@@ -30,7 +30,7 @@ def prompt_repeat_overfit(
     eval_score: 0.3x30
     ```
     Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score has not risen
-    beyond its noise (0.3 at the start, 0.3 now).
+    beyond noise (0.3 at the start, 0.3 now).
 
     ```text
     epoch: 0->14.5x30
@@ -52,7 +52,7 @@ def prompt_repeat_overfit(
     return fires(
         (epoch >= passes) & reward_gained & flat,
         "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score has not risen beyond "
-        "its noise ({first:.3g} at the start, {level:.3g} now).",
+        "noise ({first:.3g} at the start, {level:.3g} now).",
         epoch=epoch,
         first=eval_trend.first,
         level=eval_trend.now,

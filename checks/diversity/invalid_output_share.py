@@ -41,7 +41,7 @@ def invalid_output_share(
     - `warning_share`: share of invalid responses, 0 to 1, above which the severity is warning.
     - `error_share`: share of invalid responses, 0 to 1, above which the severity is error.
     - `critical_share`: share of invalid responses, 0 to 1, above which the severity is critical.
-    - `rise`: minimum rise in the share since the start for a warning. An error requires twice this rise.
+    - `rise`: minimum rise in the share since the start for a warning. For an error, the minimum rise is twice as large.
     - `patience`: number of rows after which the check reports a format that the policy does not learn.
 
     ## Why it matters

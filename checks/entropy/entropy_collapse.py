@@ -98,8 +98,7 @@ def entropy_collapse(
     rollout), and try covariance clipping. Next, use an adaptive bonus, fill the batch with groups of differing rewards,
     and sample at temperature 1. Lower the learning rate last, or first if another finding also recommends a lower
     learning rate. If entropy was already low at step 0 or 1, check the supervised stage and the template first, because
-    RL did not cause the low entropy. A collapsed policy does not recover in place: roll back to a checkpoint before the
-    onset.
+    RL is not the cause. A collapsed policy does not recover in place: roll back to a checkpoint before the onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual; real public runs of

@@ -35,8 +35,8 @@ def entropy_covariance_pressure(
     logp_advantage_cov: 0.001->0.024x24
     entropy_mean: 1->0.72x24
     ```
-    Info at step 20: The covariance of log-probability and advantage is rising (0.024). At this rate, entropy will fall
-    from 0.72 to 0.111 nats within 50 rows.
+    Info at step 20: The covariance of log-probability and advantage is rising (0.024). At the current rate, entropy
+    will fall from 0.72 to 0.111 nats within 50 rows.
 
     ```text
     logp_advantage_cov: 0.01x24
@@ -61,8 +61,8 @@ def entropy_covariance_pressure(
     early = pressing & (entropy_mean > 0.5 * first)
     return fires(
         early,
-        "The covariance of log-probability and advantage is rising ({cov:.3g}). At this rate, entropy will fall from "
-        "{entropy:.3g} to {ahead:.3g} nats within 50 rows.",
+        "The covariance of log-probability and advantage is rising ({cov:.3g}). At the current rate, entropy will fall "
+        "from {entropy:.3g} to {ahead:.3g} nats within 50 rows.",
         warning=early & (ahead < 0.1 * first) & (~reward_trend.gained | reward_trend.fallen),
         cov=logp_advantage_cov,
         entropy=entropy_mean,

@@ -21,8 +21,8 @@ def kl_dominates_objective(
     ## What it sees
     The check uses the median of the last three recorded shares of the KL term in the gradient norm. Severity is warning
     if the median share is above 0.5, and error if it is above 0.8 in a run whose reward has not gained. If only the KL
-    term's share of the loss value is known, the severity is at most warning. A warning then requires three consecutive
-    shares of the loss value above 0.8. In addition, the KL must fall, to below 90% of its highest value, and the reward
+    term's share of the loss value is known, the severity is at most warning. A warning from the loss value requires
+    three consecutive shares above 0.8. In addition, the KL must fall, to below 90% of its highest value, and the reward
     must not have gained.
 
     ## Thresholds

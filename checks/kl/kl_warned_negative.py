@@ -10,7 +10,7 @@ def kl_warned_negative(events: Column) -> Fires:
     """The trainer warns that its KL estimate is negative.
 
     ## What it sees
-    The check fires if the log contains the line "KL divergence is starting to become negative". TRL's PPO prints this
+    The check fires if the log contains the line "KL divergence is starting to become negative". TRL's PPO prints the
     warning if the KL to the reference, summed over a response and averaged over a batch, is below -1. Python shows a
     repeated warning only once, so one line is enough. If the KL is also recorded, KL004 judges its values.
 

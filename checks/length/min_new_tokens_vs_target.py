@@ -13,7 +13,7 @@ def min_new_tokens_vs_target(
 
     ## What it sees
     The check fires if the response length (median, or else mean) is at most 20% above the minimum length on 3 of 5
-    rows. The minimum length must be at least 2 tokens. At a length this close to the minimum, most responses end as
+    rows. The minimum length must be at least 2 tokens. At a length within 20% of the minimum, most responses end as
     soon as the minimum allows. The lengths of the supervised answers would show whether the minimum is too high, but
     logs do not contain these lengths.
 

@@ -79,9 +79,8 @@ def truncation_excess(
 
     - After 10 steps, severity is error if the reward has fallen and more than half of the responses in the last 10 rows
       are truncated. Severity is also error if the reward is constant and more than 80% of the responses are truncated.
-    - After 60 steps, severity is error if the reward has not gained and more than 80% of the responses are truncated,
-      recently and over the whole run. The share of truncated responses must be logged, or all mean lengths must be
-      equal.
+    - After 60 steps, severity is error if the reward has not gained and the truncated share is above 80%, recently and
+      over the whole run. The share of truncated responses must be logged, or all mean lengths must be equal.
 
     Severity is not error if the reward has gained, or if the reward is at 80% of its maximum and rewards differ within
     a batch. Severity is also not error if truncation is falling, which means that Kendall's tau of the share over 10
@@ -102,10 +101,10 @@ def truncation_excess(
     declared limit, a constant maximum length, or the longest mean length. The longest mean length counts as the limit
     only if other mean lengths have decimals. In addition, the longest mean length must be a multiple of 32 or 50 that
     has occurred three times. A longest mean length that has occurred on ten rows and on a tenth of all rows also counts
-    as the limit. Each row at exactly this length counts as fully truncated. A mean length above 16 tokens that has been
-    exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest recorded response equals
-    the mean length on both rows. A logged share counts as 0 if even the longest response is below 95% of the declared
-    limit.
+    as the limit. Each row at exactly the longest mean length counts as fully truncated. A mean length above 16 tokens
+    that has been exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest recorded
+    response equals the mean length on both rows. A logged share counts as 0 if even the longest response is below 95%
+    of the declared limit.
 
     The finding clears once the share over the last 5 rows is below the limit, so the end of the run counts, not the
     start.
