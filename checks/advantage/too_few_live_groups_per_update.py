@@ -25,7 +25,8 @@ def too_few_live_groups_per_update(
     - `error_groups`: mean number of groups with differing rewards per step below which the severity is error.
 
     ## Why it matters
-    With so few groups, one or two prompts determine the direction of the step, while Adam still takes a full-size step.
+    If fewer than 4 groups have differing rewards, one or two prompts determine the direction of the step, while Adam
+    still takes a full-size step.
 
     ## Example
     ```text

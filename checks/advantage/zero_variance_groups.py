@@ -56,11 +56,11 @@ def zero_variance_groups(
     maximum, shows that the responses with equal rewards are correct. The check is also silent if the reward is near its
     best level after a clear rise. However, the check fires if the best level is 0 or less and most groups had zero
     variance throughout. If the reward has components other than formatting, those components must have gained. If the
-    share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. A share above 0.95
-    over 20 or more rows is an error, unless the task is solved. If the reward scale is known, the message adds the
-    share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected share is close to the actual
-    share, K is too small. If the expected share is far below the actual share, the difficulty is bimodal or the
-    responses are alike.
+    share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. Severity is error if
+    the share is above 0.95 over 20 or more rows, unless the task is solved. If the reward scale is known, the message
+    adds the share expected for binary rewards, p^K + (1-p)^K at the mean success rate p. If the expected share is close
+    to the actual share, K is too small. If the expected share is far below the actual share, the difficulty is bimodal
+    or the responses are alike.
 
     ## Thresholds
     - `rows`: number of rows over which the share of zero-variance groups is averaged.

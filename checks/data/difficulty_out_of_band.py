@@ -19,8 +19,8 @@ def difficulty_out_of_band(
 
     ## What it sees
     The check counts the groups with all responses correct and with all responses wrong over the last 20 steps. The
-    check fires if the two kinds together exceed 60% of the groups and each kind reaches at least 15%. The sum of both
-    shares must also be 20 points above the share expected at uniform difficulty (p^K + (1-p)^K at the mean success p).
+    check fires if both kinds of groups together exceed 60%, and each kind makes up at least 15%. The sum of both shares
+    must also be 20 points above the share expected at uniform difficulty (p^K + (1-p)^K at the mean success rate p).
     Groups of fewer than 4 responses are not judged, because their rewards are often equal at any difficulty.
 
     ## Thresholds

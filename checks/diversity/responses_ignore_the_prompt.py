@@ -49,7 +49,7 @@ def responses_ignore_the_prompt(
 
     ## Remedy
     Read the responses to three different prompts. Filter prompts by the spread of their rewards, so that the gradient
-    depends on the prompt. Roll back to a checkpoint from before the fall.
+    depends on the prompt. Roll back to a checkpoint from before the fall in prompt recovery.
 
     ## Sources
     RAGEN-2, arXiv 2604.06268 (template collapse: mutual information of prompt and response against a permutation).

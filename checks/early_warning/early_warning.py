@@ -23,10 +23,10 @@ def early_warning(
     ## What it sees
     The check compares the mean of the last 10 rows with the mean of the previous 20 rows. An indicator has moved if its
     mean changed by more than 2 standard deviations of the noise from row to row. Reward spread, entropy and distinct
-    responses count if they fall. Zero-variance groups, the mismatch between rollout engine and trainer, and the
-    gradient norm count if they rise. If three of the six indicators have moved and the reward does not rise, the
-    severity is info. Severity is warning while the reward also falls by more than 2 standard deviations of its noise.
-    The check fires on 3 of 5 rows.
+    responses count as moved if they fall. Zero-variance groups, the mismatch between rollout engine and trainer, and
+    the gradient norm count as moved if they rise. If three of the six indicators have moved and the reward does not
+    rise, the severity is info. Severity is warning while the reward also falls by more than 2 standard deviations of
+    its noise. The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `moved_sigmas`: change, in standard deviations of the noise from row to row, above which an indicator counts as

@@ -65,8 +65,8 @@ def entropy_collapse(
     - `floor_nats`: entropy, nats per token, below which entropy counts as collapsed regardless of its first value.
     - `solved_share`: reward, as a share of 1 or of the largest single reward, above which low entropy is expected.
     - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
-    - `rows`: minimum number of rows for an error without a fall in reward. After a low start, severity info requires
-      the same number of recorded rewards.
+    - `rows`: minimum number of rows for an error without a fall in reward. `rows` is also the minimum number of
+      recorded rewards at which a low start stays at info.
 
     ## Why it matters
     Without entropy, the K responses to a prompt are identical: their rewards are equal, the groups have zero variance,

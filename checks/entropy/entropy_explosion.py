@@ -67,12 +67,12 @@ def entropy_explosion(
 
     ## Known false alarms
     The entropy of a reasoning run may rise from 0.3 to 0.8 nats while the run learns; the limit of 1.0 excludes this
-    rise. If the reward gains, the severity stays warning. A base model whose entropy starts above 1.0 nat; its entropy
-    must double. Entropy at a sampling temperature above 1, which is larger than at temperature 1.
+    rise. If the reward gains, the severity stays warning. A base model whose entropy starts above 1.0 nat; the check
+    fires only if its entropy doubles. Entropy at a sampling temperature above 1, which is larger than at temperature 1.
 
     ## Remedy
-    Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. Changing
-    settings does not restore the policy, because zero-variance groups give no gradient. Roll back to the last
+    Set the entropy coefficient to 0, fix the mismatch between rollout engine and trainer, and halve the learning rate.
+    Changing settings does not restore the policy, because zero-variance groups give no gradient. Roll back to the last
     checkpoint with less than 1.5 times the first entropy and reset the optimizer state.
 
     ## Sources

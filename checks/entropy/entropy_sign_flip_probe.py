@@ -38,8 +38,8 @@ def entropy_sign_flip_probe(
 
     ## Why it matters
     The log can be correct while the gradient is wrong. In grpo-dual, the printed loss has the correct sign, but the
-    applied gradient has the wrong sign. The coefficient was raised from 0.2 to 6 although the term itself made the
-    entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
+    applied gradient has the wrong sign. In grpo-dual, the coefficient was raised from 0.2 to 6 although the term itself
+    made the entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
 
     ## Example
     ```python

@@ -28,7 +28,7 @@ def failing_tools_avoided(
 
     ## Why it matters
     Failed calls cost reward, whatever the reason for the failure. If the tool or its parser is broken, the policy
-    learns to avoid the tool, even after the tool is fixed.
+    learns to avoid the tool, and continues to do so after the tool is fixed.
 
     ## Example
     ```text

@@ -45,8 +45,8 @@ def probe_seams(
     - `limit`: k3 KL between sampler and loss, nats per token, above which the severity is warning.
     - `low_precision`: k3 KL between sampler and loss, nats per token, above which the severity is warning if a module
       computes in half precision.
-    - `severe`: k3 KL, nats per token, above which the severity is error. At 0.1, scores differ by about 0.45 nats (k3
-      is near d² / 2 for a difference d).
+    - `severe`: k3 KL, nats per token, above which the severity is error. At a k3 KL of 0.1, scores differ by about 0.45
+      nats (k3 is near d² / 2 for a difference d).
     - `shut`: probability of tokens that the sampler excludes and the loss includes, averaged over the steps, above
       which the severity is warning.
     - `filtered`: minimum probability of tokens that the sampler excludes and the loss includes for severity error.

@@ -31,8 +31,8 @@ def tool_calls_fail(
     The check fires if the share of failed calls over the last 5 rows is above 50%. In addition, the share over the
     whole run must be above 50%, or the share must have risen by 50 points since the first rows. Severity is info on the
     first row and **warning** starting at the second. If the share is above 90%, the severity is **error** starting at
-    row 10, provided that the reward is recorded and has not gained. Up to 90%, the severity stays info in a run whose
-    reward has gained. Rows without tool calls are skipped.
+    row 10, provided that the reward is recorded and has not gained. For a share of up to 90%, the severity stays info
+    in a run whose reward has gained. Rows without tool calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which the check fires.

@@ -18,9 +18,9 @@ def loss_leaps_again(
 
     ## What it sees
     A spike is a loss whose absolute value is above 20 and above a hundred times the median absolute value of the
-    previous 20 rows. The check fires at the third spike within 100 rows. Without a gain in reward, the severity is
-    **warning**, or **error** starting at the tenth spike. If the reward has gained, the severity is info. GRD009 covers
-    spikes of the gradient norm.
+    previous 20 rows. The check fires at the third spike within 100 rows. Without a gain in reward, the severity
+    is **warning**, or **error** starting at the tenth spike. If the reward has gained, the severity is info. GRD009
+    covers spikes of the gradient norm.
 
     ## Thresholds
     - `times`: ratio of the absolute loss to the median of the previous rows above which the loss is a spike.

@@ -26,7 +26,7 @@ def kl_leaps_again(
     along a gradient that a few tokens determine. KL001 covers a KL that stays high.
 
     ## Thresholds
-    - `absurd`: KL, nats per token, that a spike must exceed. At 10, each token's probabilities under policy and
+    - `absurd`: KL, nats per token, that a spike must exceed. At a KL of 10, each token's probabilities under policy and
       reference differ by a factor of 22,000.
     - `times`: ratio of the KL to the median of the previous rows above which the KL is a spike.
     - `rows`: number of previous rows over which the median is computed.

@@ -25,11 +25,11 @@ def kl_negative(
 
     ## What it sees
     The check fires if the estimate is below its limit on 3 of 5 rows. For a signed (k1) estimate, or an estimate of
-    unknown kind, severity is warning below -0.05 and error below -1. Severity is critical for a k2 or k3 estimate below
-    -0.001, because k2 and k3 are never negative. A declared estimator is ignored if the settings disable the KL loss.
-    For a signed KL that is summed over the response (`objective/kl` of TRL's PPO), severity is warning below -1 and
-    error below -5. For a signed estimate, the mean of the last 10 values must also be below the warning limit, because
-    single batches scatter around 0.
+    unknown kind, severity is warning below -0.05 and error below -1. Severity is critical for a k2 or k3 estimate
+    below -0.001, because k2 and k3 are never negative. A declared estimator is ignored if the settings disable the KL
+    loss. For a signed KL that is summed over the response (`objective/kl` of TRL's PPO), severity is warning below -1
+    and error below -5. For a signed estimate, the mean of the last 10 values must also be below the warning limit,
+    because single batches scatter around 0.
 
     ## Thresholds
     - `warn`: signed KL, nats per token, below which the severity is warning.

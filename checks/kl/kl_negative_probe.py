@@ -21,9 +21,9 @@ def probe_sign(
     """## What this certifies, and what it does not
     The probe moves the reference slightly away from the policy and measures the change in the applied gradient at
     advantages of zero. The change must point in the direction in which the squared log-ratio grows (cosine 1, or
-    slightly less, for k2 and k3). With the correct sign, a step moves the policy towards the reference. A cosine below
-    -0.3 means a KL term of the wrong sign, which rewards divergence. If the adapter names no reference, the probe uses
-    the forward passes of the loss without gradient. In the forward passes without gradient, the probe lowers the
+    slightly less, for k2 and k3). With the correct sign, a step moves the policy towards the reference. A cosine
+    below -0.3 means a KL term of the wrong sign, which rewards divergence. If the adapter names no reference, the probe
+    uses the forward passes of the loss without gradient. In the forward passes without gradient, the probe lowers the
     log-probability of the first token of two samples and raises that of two others. The policy's log-probabilities must
     move in the same direction. The probe does not certify the size of the coefficient (KL002). A KL in the reward
     (`settings["use_kl_in_reward"]`), or k1 in the loss, has no gradient towards the reference and is not judged.

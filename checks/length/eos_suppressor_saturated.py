@@ -43,8 +43,8 @@ def eos_suppressor_saturated(
 
     ## Known false alarms
     The line "Blocked 8 of 8" of BoBaCai/grpo-dual, which must not be mapped to `eos_suppressed_rate`. The code of
-    grpo-dual counts the tokens that it has itself blocked, so the two numbers are always equal. Minimum lengths of 2 or
-    3 tokens, which block only degenerate answers.
+    grpo-dual counts the tokens that it has itself blocked, so both numbers in the line are always equal. Minimum
+    lengths of 2 or 3 tokens, which block only degenerate answers.
 
     ## Remedy
     Lower the minimum. A larger minimum, as BoBaCai/grpo-dual recommends, cannot lower the share.

@@ -80,7 +80,8 @@ def truncation_excess(
     - After 10 steps, severity is error if the reward has fallen and more than half of the responses in the last 10 rows
       are truncated. Severity is also error if the reward is constant and more than 80% of the responses are truncated.
     - After 60 steps, severity is error if the reward has not gained and the truncated share is above 80%, recently and
-      over the whole run. The share of truncated responses must be logged, or all mean lengths must be equal.
+      over the whole run. For an error, the share of truncated responses must be logged, or all mean lengths must be
+      equal.
 
     Severity is not error if the reward has gained, or if the reward is at 80% of its maximum and rewards differ within
     a batch. Severity is also not error if truncation is falling, which means that Kendall's tau of the share over 10
@@ -106,8 +107,7 @@ def truncation_excess(
     response equals the mean length on both rows. A logged share counts as 0 if even the longest response is below 95%
     of the declared limit.
 
-    The finding clears once the share over the last 5 rows is below the limit, so the end of the run counts, not the
-    start.
+    The finding clears once the share over the last 5 rows is at most 10%, so the end of the run counts, not the start.
 
     ## Thresholds
     - `warn`: share of truncated responses, 0 to 1, above which the severity is warning.
