@@ -80,8 +80,8 @@ def generation_in_train_mode_with_checkpointing(
     generation_training_mode: 0 0 1 1
     generation_checkpointing: 1x4
     ```
-    Critical at step 3: Responses are generated in train mode with gradient checkpointing on. The KV cache is
-    dropped and everything after the first token is garbage.
+    Critical at step 3: Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped,
+    and everything after the first token is garbage.
 
     ```text
     valid_rate: 1x4
@@ -112,7 +112,7 @@ def generation_in_train_mode_with_checkpointing(
     broken = total((warned & collapsed) | recorded)
     return fires(
         broken > 0,
-        "Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped and "
+        "Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped, and "
         "everything after the first token is garbage.",
         hold=(1, 1),
         line=line,
