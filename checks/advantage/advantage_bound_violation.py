@@ -23,7 +23,7 @@ def advantage_bound_violation(
     exceeds ten times the bound.
 
     ## Thresholds
-    - `slack`: excess of |A| over the bound up to which the excess counts as rounding.
+    - `slack`: maximum excess of |A| over the bound that counts as rounding.
     - `absurd`: ratio of |A| to the bound above which the severity is warning without a declared normaliser.
 
     ## Why it matters

@@ -11,7 +11,7 @@ def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
     exceed 1. The probe certifies that the scale is not too large; ADV004 covers a scale that is too small.
 
     ## Thresholds of the probe
-    - `rounding`: excess of |A| over the bound, as a share of the bound, up to which the excess counts as rounding.
+    - `rounding`: maximum excess of |A| over the bound, as a share of the bound, that counts as rounding.
     """
     import torch
 

@@ -30,15 +30,15 @@ def advantage_magnitude_uninformative(
     all |A| are within 2% of each other. Severity is info, or warning for groups of two or three.
 
     ## Thresholds
-    - `rows`: rows over which groups are counted.
+    - `rows`: number of rows over which groups are counted.
     - `least_groups`: minimum number of groups with differing rewards over `rows` rows.
     - `variation`: coefficient of variation of the reward gaps above which the gaps count as different.
-    - `equal_factor`: ratio of the largest to the smallest |A| up to which all |A| count as equal.
+    - `equal_factor`: maximum ratio of the largest to the smallest |A| at which all |A| count as equal.
 
     ## Why it matters
     Dividing by the group's standard deviation removes the scale of the rewards. A gap of 0.001, which may be the noise
     of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. arXiv
-    2503.20783 calls the same effect of the division question-level difficulty bias.
+    2503.20783 describes the same effect as a question-level difficulty bias.
 
     ## Example
     ```text
@@ -57,10 +57,10 @@ def advantage_magnitude_uninformative(
     No finding.
 
     ## Known false alarms
-    Standardisation has this effect by design. Advantages of equal size are a defect only if the size of the reward is
-    meaningful. No run is known to have collapsed because its advantages had equal sizes. Runs with K = 2 learn, but
-    more slowly, because they have fewer samples. After the same number of steps, runs with K = 2 score 0.27 to 0.50,
-    and runs with K = 8 score 0.63.
+    Standardisation equalises the sizes of advantages by design. Advantages of equal size are a defect only if the size
+    of the reward is meaningful. No run is known to have collapsed because its advantages had equal sizes. Runs with K =
+    2 learn, but more slowly, because they have fewer samples. After the same number of steps, runs with K = 2 score
+    0.27 to 0.50, and runs with K = 8 score 0.63.
 
     ## Remedy
     Remove the division by the standard deviation, or use groups of eight. The settings are TRL `scale_rewards="none"`,

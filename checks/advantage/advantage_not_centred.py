@@ -25,7 +25,7 @@ def advantage_not_centred(
     on 3 of 5 rows. Severity is error if the run declares a group-relative normaliser, and warning otherwise.
 
     ## Thresholds
-    - `same`: relative difference up to which the mean and standard deviation of A count as equal to those of the
+    - `same`: maximum relative difference at which the mean and standard deviation of A count as equal to those of the
       rewards.
 
     ## Why it matters

@@ -12,7 +12,7 @@ def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     certify the scale, or that the trainer passes complete groups in order, which ADV006 checks in the log.
 
     ## Thresholds of the probe
-    - `limit`: mean advantage of a group, as a share of the largest |A|, up to which the group counts as centred.
+    - `limit`: maximum absolute mean advantage, as a share of the largest |A|, of a group that counts as centred.
     """
     import torch
 

@@ -19,7 +19,8 @@ def advantage_outlier_domination(
     standard deviations.
 
     ## Thresholds
-    - `limit`: largest |A|, also in standard deviations if they are recorded, above which one sample dominates.
+    - `limit`: largest |A| above which one sample dominates. If the standard deviation is recorded, the limit also
+      applies to the largest |A| in standard deviations.
 
     ## Why it matters
     With one mean and standard deviation for the whole batch, advantages are unbounded. A single extreme reward

@@ -19,8 +19,8 @@ def global_norm_difficulty_leak(
     ## What it sees
     The check applies to runs that declare normalisation over the batch. The check fires if the advantages of
     zero-variance groups have a root mean square above 0.3 on 3 of 5 rows. The check solves mean(A^2) = (1 - z) x
-    rms_live^2 + z x rms_tied^2 for rms_tied, with a share z of zero-variance groups. For centred groups, the root mean
-    square is 0.
+    rms_live^2 + z x rms_tied^2 for rms_tied, where z is the share of zero-variance groups. For centred groups, the root
+    mean square is 0.
 
     ## Thresholds
     - `leak`: root-mean-square advantage of zero-variance groups above which the groups count as not centred.

@@ -21,7 +21,7 @@ def holds_nan(groups: list[list[float]] | None) -> bool:
 def group_std_nan(
     events: Column, group_rewards: Column = None, group_size: Column = None, advantage_ddof: Column = None
 ) -> Fires:
-    """Advantages are NaN because of a one-response group, a division 0 / 0, or a NaN reward.
+    """Advantages are NaN because of a one-response group, a division of 0 by 0, or a NaN reward.
 
     ## What it sees
     Severity is critical on the first row with a NaN reward, or with a NaN or infinite mean or standard deviation of the

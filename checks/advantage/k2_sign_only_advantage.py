@@ -28,8 +28,8 @@ def k2_sign_only_advantage(
 
     ## Why it matters
     With two samples, the z-score keeps only the sign: a reward gap of 0.001 has the same weight as a gap of 1. With
-    graded rewards, signal is lost. A group size of two is **not** a cause of collapse: the bound on |A| increases with
-    K. If a K=2 run collapses, look for another cause.
+    graded rewards, the size of the reward gap is lost. A group size of two is **not** a cause of collapse: the bound on
+    |A| increases with K. If a K=2 run collapses, look for another cause.
 
     ## Example
     ```text

@@ -36,12 +36,11 @@ def no_advantage_so_far(
     nonzero advantages.
 
     ## Thresholds
-    - `rows`: number of rows without any advantage at or above which the severity is warning. The first rows of a hard
-      task may have no advantages.
-    - `mostly_share`: share of rows without any advantage, 0 to 1, at or above which the severity is warning even if
-      some rows had advantages.
-    - `many`: number of rows at or above which the severity is error if advantages are 0 although the rewards of the
-      batch differ.
+    - `rows`: minimum number of rows without any advantage for severity warning. The first rows of a hard task may have
+      no advantages.
+    - `mostly_share`: minimum share of rows without any advantage, 0 to 1, for severity warning in a run in which some
+      rows had advantages.
+    - `many`: minimum number of rows for severity error if advantages are 0 although the rewards of the batch differ.
 
     ## Why it matters
     The policy gradient is a sum of advantages times gradients of log-probabilities, so it is 0 if every advantage is 0.

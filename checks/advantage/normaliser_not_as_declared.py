@@ -13,7 +13,7 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     not change the advantages. If the setting is `batch`, the other group must change the advantages.
 
     ## Thresholds
-    - `limit`: change of an advantage, as a share of the group's largest advantage, above which the advantage counts as
+    - `limit`: change in an advantage, as a share of the group's largest advantage, above which the advantage counts as
       affected by the other group.
 
     ## Why it matters
@@ -45,7 +45,7 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     advantages. Without a declaration, the probe is skipped, because either scope is valid.
 
     ## Known false alarms
-    A normaliser that is declared as `batch` and uses moving statistics over batches, on the first two batches.
+    The first two batches of a normaliser that is declared as `batch` and uses moving statistics over batches.
 
     ## Remedy
     Declare the scope that the code uses, or change the code to the declared scope.

@@ -8,16 +8,16 @@ def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1
     """## What this certifies, and what it does not
     The probe calls the trainer's own function with groups of 2 to 16 responses. All rewards of a group are equal (0,
     0.1, 0.5 or 1), or one half is 0.3 and the other half 0.7. Groups with equal rewards must get advantages of 0, and
-    equal rewards within a group must get equal advantages. Float32 rounding errors of up to 1e-2 are accepted. Float32
+    equal rewards within a group must get equal advantages. Float32 rounding errors of up to 0.01 are accepted. Float32
     rounds 0.1, so if only groups with rewards of 0.1 fail, the formula is correct but its epsilon is too small. If only
     groups with rewards of 0.1 fail, the severity is warning for advantages of up to 1, the usual size. An epsilon of
     1e-8 gives an advantage of 0.75. The probe certifies only the handling of ties; ADV006 covers centring, and ADV007
     covers size.
 
     ## Thresholds of the probe
-    - `limit`: |A| of zero-variance groups, or difference of A between equal rewards, up to which the value counts as
+    - `limit`: maximum |A| of zero-variance groups, or maximum difference in A between equal rewards, that counts as
       rounding.
-    - `rounded_limit`: |A| up to which the severity is warning if only groups with rewards of 0.1 exceed `limit`.
+    - `rounded_limit`: maximum |A| for severity warning if only groups with rewards of 0.1 exceed `limit`.
     """
     import torch
 

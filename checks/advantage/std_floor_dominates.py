@@ -42,7 +42,7 @@ def std_floor_dominates(
     `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into centred rewards divided by 0.1. Lever-Plus logged
     advantages with a standard deviation of 0.0062: a raw standard deviation of 6e-4 divided by a floor of 0.1. Adam
     cancels the scale, so small advantages alone do no harm. The KL gradient is not scaled down, so it pulls the policy
-    back to the reference and stalls the run (fault `std-floor` of the built-in engine).
+    back to the reference and stalls the run (fault `std-floor` of the engine).
 
     ## Example
     ```text

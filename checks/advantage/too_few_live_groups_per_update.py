@@ -20,12 +20,13 @@ def too_few_live_groups_per_update(
     below 4, and error if the mean is below 1. Once the reward has gained, the severity is one level lower.
 
     ## Thresholds
-    - `rows`: rows over which groups with differing rewards are counted.
+    - `rows`: number of rows over which groups with differing rewards are counted.
     - `warning_groups`: median number of groups with differing rewards per step below which the severity is warning.
     - `error_groups`: mean number of groups with differing rewards per step below which the severity is error.
 
     ## Why it matters
-    With so few groups, one or two prompts determine the direction of the step, while Adam still takes a full-size step.
+    If fewer than 4 groups have differing rewards, one or two prompts determine the direction of the step, while Adam
+    still takes a full-size step.
 
     ## Example
     ```text

@@ -23,7 +23,7 @@ def variance_lost_at_a_plateau(
     are near their maximum.
 
     ## Thresholds
-    - `rows`: rows over which the share is averaged.
+    - `rows`: number of rows over which the share of zero-variance groups is averaged.
     - `once`: share of zero-variance groups, 0 to 1, below which the run must start.
     - `most`: share of zero-variance groups, 0 to 1, above which the severity is info.
     - `nearly_all`: share of zero-variance groups, 0 to 1, above which the severity is warning; at 0.85, one group in

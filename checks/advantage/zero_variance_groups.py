@@ -48,27 +48,27 @@ def zero_variance_groups(
 
     ## What it sees
     Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal. Severity is info
-    if the share is above 0.5, and warning if it is above 0.8. A share above 0.5 is also a warning if the share was 0.8
-    or more over the whole run or on most rows. Severity is error above 0.8, and critical if every group in ten steps
-    has zero variance, unless chance explains the share. An error or critical finding requires that the reward has not
-    gained and is below half of its scale. The maximum of the scale is the largest recorded reward, or else 1 for
+    if the share is above 0.5, and warning if it is above 0.8. Severity is also warning if the share is above 0.5, and
+    was 0.8 or more over the whole run or on most rows. Severity is error above 0.8, and critical if every group in ten
+    steps has zero variance, unless chance explains the share. An error or critical finding requires that the reward has
+    not gained and is below half of its scale. The maximum of the scale is the largest recorded reward, or else 1 for
     rewards between 0 and 1, or the best reward. The check is silent if the success rate, or a reward above 0.8 of its
     maximum, shows that the responses with equal rewards are correct. The check is also silent if the reward is near its
     best level after a clear rise. However, the check fires if the best level is 0 or less and most groups had zero
     variance throughout. If the reward has components other than formatting, those components must have gained. If the
-    share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. A share above 0.95
-    over 20 or more rows is an error, unless the task is solved. If the reward scale is known, the message adds the
-    share expected for binary rewards, p^K + (1-p)^K at the mean success p. If the expected share is close to the actual
-    share, K is too small. If the expected share is far below the actual share, the difficulty is bimodal or the
-    responses are alike.
+    share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. Severity is error if
+    the share is above 0.95 over 20 or more rows, unless the task is solved. If the reward scale is known, the message
+    adds the share expected for binary rewards, p^K + (1-p)^K at the mean success rate p. If the expected share is close
+    to the actual share, K is too small. If the expected share is far below the actual share, the difficulty is bimodal
+    or the responses are alike.
 
     ## Thresholds
-    - `rows`: rows over which the share of zero-variance groups is averaged.
+    - `rows`: number of rows over which the share of zero-variance groups is averaged.
     - `half`: share of zero-variance groups, 0 to 1, above which the severity is info.
     - `most`: share of zero-variance groups, 0 to 1, above which the severity is warning or error.
-    - `solved`: share of the best reward above which a run that has gained counts as solved.
-    - `nearly`: success rate, or share of the largest single reward, above which equal rewards count as correct
-      answers.
+    - `solved`: minimum reward, as a share of the best reward, at which a run that has gained counts as solved.
+    - `nearly`: minimum success rate, or minimum reward as a share of the largest single reward, at which equal rewards
+      count as correct answers.
     - `all_but_all`: share of zero-variance groups over the whole run, 0 to 1, above which the check fires for any run
       whose reward has not risen.
 
@@ -81,8 +81,8 @@ def zero_variance_groups(
     success_rate: 0.5x20
     zero_variance_share: 0.9x20
     ```
-    Warning at step 1: 90.0% of the groups in the last 10 steps have identical rewards, so they contribute no
-    gradient (90.0% over the run).
+    Warning at step 1: 90.0% of the groups in the last 10 steps have identical rewards, so they contribute no gradient
+    (90.0% over the whole run).
 
     ```text
     success_rate: 0.5x20
@@ -120,7 +120,7 @@ def zero_variance_groups(
     return fires(
         (alarm & ((dead > most) | lasting)) | never,
         "{share:.1%} of the groups in the last {steps} have identical rewards, so they contribute no gradient "
-        "({whole_run:.1%} over the run{chance}){unpaid}.",
+        "({whole_run:.1%} over the whole run{chance}){unpaid}.",
         info=alarm,
         error=(grave & (dead > most)) | (never & (row(dead_share) >= 2 * rows) & ~reward_trend.solved & varies),
         critical=grave & (dead >= 1.0),

@@ -27,9 +27,9 @@ def critic_diverges(
     also **warning** if the value loss is more than ten times its value on the first rows.
 
     ## Thresholds
-    - `fitted`: explained variance, at most 1, at or above which the critic counts as having learned.
+    - `fitted`: minimum explained variance, at most 1, at which the critic counts as having learned.
     - `times`: ratio of the value loss to its first value above which the severity is warning.
-    - `with_loss`: ratio of the value loss to its lowest value above which a fall of the explained variance is an error.
+    - `with_loss`: ratio of the value loss to its lowest value above which a fall in the explained variance is an error.
 
     ## Why it matters
     The advantage is the return minus the critic's prediction. A critic with a negative explained variance adds noise to

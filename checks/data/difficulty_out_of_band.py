@@ -19,16 +19,16 @@ def difficulty_out_of_band(
 
     ## What it sees
     The check counts the groups with all responses correct and with all responses wrong over the last 20 steps. The
-    check fires if the two kinds together exceed 60% of the groups and each kind reaches at least 15%. The sum of both
-    shares must also be 20 points above the share expected at uniform difficulty (p^K + (1-p)^K at the mean success p).
+    check fires if both kinds of groups together exceed 60%, and each kind makes up at least 15%. The sum of both shares
+    must also be 20 points above the share expected at uniform difficulty (p^K + (1-p)^K at the mean success rate p).
     Groups of fewer than 4 responses are not judged, because their rewards are often equal at any difficulty.
 
     ## Thresholds
-    - `rows`: rows over which groups are counted.
+    - `rows`: number of rows over which groups are counted.
     - `settled_share`: share of groups with all responses correct or all wrong, 0 to 1, above which the check fires.
     - `each_side`: share of all groups that all-correct groups and all-wrong groups must each reach, 0 to 1.
-    - `excess`: share of groups by which both kinds together must exceed the value expected at uniform difficulty.
-    - `least_group`: responses per prompt below which groups are not judged.
+    - `excess`: minimum difference between the sum of both shares and the sum expected at uniform difficulty.
+    - `least_group`: number of responses per prompt below which groups are not judged.
 
     ## Why it matters
     Groups with all responses correct or all wrong contribute no gradient. Most of the batch is wasted, and the few
@@ -41,8 +41,8 @@ def difficulty_out_of_band(
     all_correct_groups: 6x24
     all_wrong_groups: 7x24
     ```
-    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, which leaves few with a signal
-    (expected at uniform difficulty: 1% together).
+    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, so few prompts have a signal. The
+    share expected at uniform difficulty is 1%.
 
     ```text
     groups: 20x24
@@ -73,8 +73,8 @@ def difficulty_out_of_band(
         & (wrong >= each_side)
         & (tied > expected + excess)
         & (group_size >= least_group),
-        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, which leaves few with a signal "
-        "(expected at uniform difficulty: {expected:.0%} together).",
+        "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, so few prompts have a signal. "
+        "The share expected at uniform difficulty is {expected:.0%}.",
         right=right,
         wrong=wrong,
         expected=expected,

@@ -17,7 +17,7 @@ def prompt_repeat_overfit(
     evaluations) has not. A held-out score of at least 0.9 (of 1) has little room to rise, so it is not judged.
 
     ## Thresholds
-    - `passes`: epochs over the prompts after which the run is judged.
+    - `passes`: number of passes over the prompts after which the run is judged.
 
     ## Why it matters
     The reward on prompts that were used ten times measures memorisation. After memorisation, the checkpoint with the
@@ -30,7 +30,7 @@ def prompt_repeat_overfit(
     eval_score: 0.3x30
     ```
     Warning at step 21: After 14 passes over the prompts, the reward has risen, but the held-out score has not risen
-    beyond its noise (0.3 at the start, 0.3 now).
+    beyond noise (0.3 at the start, 0.3 now).
 
     ```text
     epoch: 0->14.5x30
@@ -52,7 +52,7 @@ def prompt_repeat_overfit(
     return fires(
         (epoch >= passes) & reward_gained & flat,
         "After {epoch:.0f} passes over the prompts, the reward has risen, but the held-out score has not risen beyond "
-        "its noise ({first:.3g} at the start, {level:.3g} now).",
+        "noise ({first:.3g} at the start, {level:.3g} now).",
         epoch=epoch,
         first=eval_trend.first,
         level=eval_trend.now,

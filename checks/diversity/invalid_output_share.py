@@ -29,19 +29,19 @@ def invalid_output_share(
     """Many responses are invalid or were replaced by a default.
 
     ## What it sees
-    The check averages the share of invalid or replaced responses over 10 steps. The severity is warning above 0.1,
-    error above 0.3, and critical above 0.8. The share must exceed its value at the start of the run (median of 5 rows)
-    by at least 0.1 (0.2 for an error). If the number of responses per step is known, the share must also exceed its
-    value at the start by three standard errors. If a share above 0.3 has neither grown nor fallen by 0.05 after 40
-    steps, the format is not being learned. Severity is warning for a format that is not being learned, or error if the
-    share is above 0.8.
+    The check averages the share of invalid or replaced responses over 10 steps. Severity is warning if the share is
+    above 0.1, error above 0.3, and critical above 0.8. The share must exceed its value at the start of the run (median
+    of 5 rows) by at least 0.1 (0.2 for an error). If the number of responses per step is known, the share must also
+    exceed its value at the start by three standard errors. If a share above 0.3 has neither grown nor fallen by 0.05
+    after 40 steps, the format is not being learned. Severity is warning for a format that is not being learned, or
+    error if the share is above 0.8.
 
     ## Thresholds
-    - `rows`: rows over which the share is averaged.
+    - `rows`: number of rows over which the share of invalid responses is averaged.
     - `warning_share`: share of invalid responses, 0 to 1, above which the severity is warning.
     - `error_share`: share of invalid responses, 0 to 1, above which the severity is error.
     - `critical_share`: share of invalid responses, 0 to 1, above which the severity is critical.
-    - `rise`: minimum rise of the share since the start for a warning; twice this rise for an error.
+    - `rise`: minimum rise in the share since the start for a warning. For an error, the minimum rise is twice as large.
     - `patience`: number of rows after which the check reports a format that the policy does not learn.
 
     ## Why it matters

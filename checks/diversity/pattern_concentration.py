@@ -28,10 +28,10 @@ def pattern_concentration(
     while the reward has not clearly risen since the start.
 
     ## Thresholds
-    - `rows`: rows over which the share is averaged.
+    - `rows`: number of rows over which the share of the most frequent response is averaged.
     - `half`: share of the most frequent valid response, 0 to 1, above which the severity is warning.
     - `nearly_all`: share of the most frequent valid response, 0 to 1, above which the severity is error.
-    - `gain`: rise of the reward, as a share of its first value, above which the check is silent.
+    - `gain`: rise in the reward, as a share of its first value, above which the check is silent.
 
     ## Why it matters
     A policy that gives the same answer to every prompt ignores the prompt. With equal responses, all rewards in a group

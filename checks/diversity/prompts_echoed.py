@@ -16,14 +16,14 @@ def prompts_echoed(
 
     ## What it sees
     The check averages the share of responses that repeat their prompt over the last 5 rows that record this share. The
-    trainer logs the share, or the check counts repeated prompts in rollouts and saved responses. A response is counted
-    if four fifths of its first 600 characters occur word for word in its prompt. Severity is **warning** if the share
-    is above 20% and has risen by at least 10 points since the first rows. Severity is **error** if the share is above
-    50% in a run whose reward has not gained.
+    trainer logs the share, or the check counts repeated prompts in rollouts and saved responses. A response counts as
+    repeating its prompt if four fifths of its first 600 characters occur word for word in its prompt. Severity
+    is **warning** if the share is above 20% and has risen by at least 10 points since the first rows. Severity
+    is **error** if the share is above 50% in a run whose reward has not gained.
 
     ## Thresholds
     - `some`: share of responses that repeat the prompt, 0 to 1, above which the severity is warning.
-    - `risen`: minimum rise of the share since the first rows, because some models restate the question from the start.
+    - `risen`: minimum rise in the share since the first rows, because some models restate the question from the start.
     - `most`: share of responses that repeat the prompt, 0 to 1, above which the severity is error.
 
     ## Why it matters

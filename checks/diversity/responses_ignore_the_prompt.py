@@ -17,15 +17,15 @@ def responses_ignore_the_prompt(
 
     ## What it sees
     Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. Prompt
-    recovery is scaled so that 0 is the share under a random permutation of the prompts, and 1 means always. Prompt
-    recovery is computed on the first 64 responses of a step, provided that several responses answer one prompt.
-    Severity is **warning** if the mean of the last 5 rows is at most a quarter of the mean of the first rows. The mean
-    of the first rows must be 0.4 or more. Severity is **error** if, in addition, the reward has not gained.
+    recovery is scaled so that 0 is the value under a random permutation of the prompts, and 1 is perfect recovery.
+    Prompt recovery is computed on the first 64 responses of a step, provided that several responses answer one prompt.
+    Severity is **warning** if the mean prompt recovery of the last 5 rows is at most a quarter of that of the first
+    rows. The mean prompt recovery of the first rows must be 0.4 or more. Severity is **error** if, in addition, the
+    reward has not gained.
 
     ## Thresholds
-    - `before`: prompt recovery of the first rows at or above which responses are known to have depended on their
-      prompts.
-    - `left`: ratio of prompt recovery to its mean on the first rows up to which prompt recovery counts as lost.
+    - `before`: minimum prompt recovery of the first rows, which shows that responses depended on their prompts.
+    - `left`: maximum ratio of prompt recovery to its mean on the first rows at which prompt recovery counts as lost.
 
     ## Why it matters
     Entropy within a prompt can stay high although all prompts get the same reasoning in different words. If responses
@@ -49,7 +49,7 @@ def responses_ignore_the_prompt(
 
     ## Remedy
     Read the responses to three different prompts. Filter prompts by the spread of their rewards, so that the gradient
-    depends on the prompt. Roll back to a checkpoint from before the fall.
+    depends on the prompt. Roll back to a checkpoint from before the fall in prompt recovery.
 
     ## Sources
     RAGEN-2, arXiv 2604.06268 (template collapse: mutual information of prompt and response against a permutation).

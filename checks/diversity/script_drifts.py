@@ -19,8 +19,8 @@ def script_drifts(
     is also above 50%.
 
     ## Thresholds
-    - `share`: minimum rise of the share of letters in another script, 0 to 1; single symbols, names and quotations stay
-      below this rise.
+    - `share`: minimum rise in the share of letters in another script, 0 to 1. Single symbols, names and quotations
+      cause a smaller rise.
     - `most`: share of letters in another script, 0 to 1, above which the severity is error.
 
     ## Why it matters

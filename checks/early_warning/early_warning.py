@@ -21,12 +21,12 @@ def early_warning(
     """Several early indicators of a collapse have moved at the same time.
 
     ## What it sees
-    The check compares the mean of the last 10 rows with the mean of the 20 rows before. An indicator has moved if its
+    The check compares the mean of the last 10 rows with the mean of the previous 20 rows. An indicator has moved if its
     mean changed by more than 2 standard deviations of the noise from row to row. Reward spread, entropy and distinct
-    responses count if they fall. Zero-variance groups, the mismatch between rollout engine and trainer, and the
-    gradient norm count if they rise. If three of the six have moved and the reward does not rise, the severity is info.
-    Severity is warning while the reward also falls by more than 2 standard deviations of its noise. The check fires on
-    3 of 5 rows.
+    responses count as moved if they fall. Zero-variance groups, the mismatch between rollout engine and trainer, and
+    the gradient norm count as moved if they rise. If three of the six indicators have moved and the reward does not
+    rise, the severity is info. Severity is warning while the reward also falls by more than 2 standard deviations of
+    its noise. The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `moved_sigmas`: change, in standard deviations of the noise from row to row, above which an indicator counts as

@@ -65,8 +65,8 @@ def entropy_collapse(
     - `floor_nats`: entropy, nats per token, below which entropy counts as collapsed regardless of its first value.
     - `solved_share`: reward, as a share of 1 or of the largest single reward, above which low entropy is expected.
     - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
-    - `rows`: minimum number of rows for an error without a fall in reward, and of rewards for keeping a low start at
-      info.
+    - `rows`: minimum number of rows for an error without a fall in reward. `rows` is also the minimum number of
+      recorded rewards at which a low start stays at info.
 
     ## Why it matters
     Without entropy, the K responses to a prompt are identical: their rewards are equal, the groups have zero variance,
@@ -98,8 +98,7 @@ def entropy_collapse(
     rollout), and try covariance clipping. Next, use an adaptive bonus, fill the batch with groups of differing rewards,
     and sample at temperature 1. Lower the learning rate last, or first if another finding also recommends a lower
     learning rate. If entropy was already low at step 0 or 1, check the supervised stage and the template first, because
-    RL did not cause the low entropy. A collapsed policy does not recover in place: roll back to a checkpoint before the
-    onset.
+    RL is not the cause. A collapsed policy does not recover in place: roll back to a checkpoint before the onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual; real public runs of

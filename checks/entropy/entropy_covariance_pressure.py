@@ -19,15 +19,15 @@ def entropy_covariance_pressure(
     ## What it sees
     The check uses the covariance of token log-probability and advantage. The covariance must be positive on 8 of the
     last 10 rows and rise over the last 20 rows (Kendall's tau above 0.4). Entropy must still be above half of its first
-    value. The check extrapolates entropy over the next 50 rows from its current slope. A forecast below a tenth of the
-    first entropy is a warning, unless the reward gains. The check fires on 3 of 5 rows.
+    value. The check extrapolates entropy over the next 50 rows from its current slope. Severity is warning if the
+    forecast is below a tenth of the first entropy, unless the reward gains. The check fires on 3 of 5 rows.
 
     ## Thresholds
-    - `rows`: rows over which the trend of the covariance and the slope of the entropy are computed.
+    - `rows`: number of rows over which the trend of the covariance and the slope of the entropy are computed.
     - `tau`: Kendall's tau of the covariance above which the covariance counts as rising.
 
     ## Why it matters
-    The change of entropy per update is about -lr x Cov(log p, A). The covariance rises tens of steps before entropy
+    The change in entropy per update is about -lr x Cov(log p, A). The covariance rises tens of steps before entropy
     falls, so there is still time to act.
 
     ## Example
@@ -35,8 +35,8 @@ def entropy_covariance_pressure(
     logp_advantage_cov: 0.001->0.024x24
     entropy_mean: 1->0.72x24
     ```
-    Info at step 20: The covariance of log-probability and advantage is rising (0.024). At this rate, entropy will fall
-    from 0.72 to 0.111 nats within 50 rows.
+    Info at step 20: The covariance of log-probability and advantage is rising (0.024). At the current rate, entropy
+    will fall from 0.72 to 0.111 nats within 50 rows.
 
     ```text
     logp_advantage_cov: 0.01x24
@@ -61,8 +61,8 @@ def entropy_covariance_pressure(
     early = pressing & (entropy_mean > 0.5 * first)
     return fires(
         early,
-        "The covariance of log-probability and advantage is rising ({cov:.3g}). At this rate, entropy will fall from "
-        "{entropy:.3g} to {ahead:.3g} nats within 50 rows.",
+        "The covariance of log-probability and advantage is rising ({cov:.3g}). At the current rate, entropy will fall "
+        "from {entropy:.3g} to {ahead:.3g} nats within 50 rows.",
         warning=early & (ahead < 0.1 * first) & (~reward_trend.gained | reward_trend.fallen),
         cov=logp_advantage_cov,
         entropy=entropy_mean,

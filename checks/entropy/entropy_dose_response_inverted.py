@@ -25,13 +25,12 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
 
     ## What it sees
     A raise is a coefficient that is at least 1.5 times the coefficient of the last raise (or of the first row). A raise
-    has no effect if entropy stays below 105% of its value at the raise on all of the next 20 rows. Two raises without
-    an effect are a warning; a raise with an effect resets the count. `grpo-doctor compare` compares runs that differ
-    only in the coefficient.
+    has no effect if entropy stays below 105% of its value at the raise on all of the next 20 rows. Severity is warning
+    after two raises without an effect. A raise with an effect resets the count. `grpo-doctor compare` compares runs
+    that differ only in the coefficient.
 
     ## Thresholds
-    - `raises`: number of consecutive raises of the coefficient without an increase of entropy at or above which the
-      check fires.
+    - `raises`: minimum number of consecutive raises of the coefficient without an increase in entropy.
 
     ## Why it matters
     Raising the coefficient is the cheapest test of the term's sign: with the correct sign, entropy must eventually

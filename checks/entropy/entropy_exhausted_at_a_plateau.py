@@ -23,8 +23,8 @@ def entropy_exhausted_at_a_plateau(
 
     ## Thresholds
     - `left`: ratio of entropy to its first value below which too little entropy is left to explore.
-    - `nats`: entropy, nats per token, below which a policy repeats itself. An entropy of 0.1 nats corresponds to a
-      choice among three tokens at every tenth position.
+    - `nats`: entropy, nats per token, below which a policy counts as repeating itself. An entropy of 0.1 nats
+      corresponds to a choice among three tokens at every tenth position.
     - `none`: entropy, both as a share of its first value and in nats per token, below which the severity is warning.
       Published runs that keep learning end at 5% to 10% of their first entropy.
     - `share`: minimum length of the plateau, as a share of the steps, 0 to 1.

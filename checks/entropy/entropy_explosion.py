@@ -32,22 +32,23 @@ def entropy_explosion(
 
     ## What it sees
     Severity is warning if the token-mean entropy is above twice that of the first row and above 1.0 nat, on 5 of 10
-    rows. Severity is error if the reward has fallen from its best level, or below its first level by more than half of
-    the detectable difference. Severity is also error if the reward is known and half of the responses are truncated or
-    invalid. Severity is critical if, in addition, responses are 50% longer than on the first row, or the truncated or
-    invalid share rose by 0.2. Severity stays info if entropy is at most 3 nats, responses more than doubled in length,
-    and truncation rose by 0.15 or the reward fell. In longer contexts, entropy rises by itself, so the length explosion
-    (LEN002) is the cause. Above 3 nats, the policy generates noise and does not end its responses. The onset is the
-    last step at which entropy crossed the geometric mean of its lowest value and the limit.
+    rows. Severity is error if the reward has fallen from its best level. Severity is also error if the reward is below
+    its first level by more than half of the smallest detectable difference. Severity is also error if the reward is
+    known and half of the responses are truncated or invalid. Severity is critical if, in addition, responses are 50%
+    longer than on the first row, or the truncated or invalid share rose by 0.2. Severity stays info if entropy is at
+    most 3 nats, responses more than doubled in length, and truncation rose by 0.15 or the reward fell. In longer
+    contexts, entropy rises by itself, so the length explosion (LEN002) is the cause. Above 3 nats, the policy generates
+    noise and does not end its responses. The onset is the last step at which entropy crossed the geometric mean of its
+    lowest value and the limit.
 
     ## Thresholds
     - `grown_factor`: ratio of entropy, and of response length, to the first value, above which entropy or length has
       exploded.
     - `least_nats`: entropy, nats per token, below which the check is silent.
     - `longer`: ratio of response length to its first value above which an error becomes critical.
-    - `broken_rise`: rise of the share of truncated or invalid responses at or above which an error becomes critical.
+    - `broken_rise`: minimum rise in the share of truncated or invalid responses at which an error becomes critical.
     - `random`: entropy, nats per token, above which the text counts as noise.
-    - `mostly`: share of truncated or invalid responses, 0 to 1, at or above which the severity is error.
+    - `mostly`: minimum share of truncated or invalid responses, 0 to 1, for severity error.
 
     ## Why it matters
     Above about 1 nat per token, text becomes incoherent: answers run to the length limit and become invalid. If every
@@ -66,12 +67,12 @@ def entropy_explosion(
 
     ## Known false alarms
     The entropy of a reasoning run may rise from 0.3 to 0.8 nats while the run learns; the limit of 1.0 excludes this
-    rise. If the reward gains, the severity stays warning. A base model whose entropy starts above 1.0 nat; its entropy
-    must double. Entropy at a sampling temperature above 1, which is larger than at temperature 1.
+    rise. If the reward gains, the severity stays warning. A base model whose entropy starts above 1.0 nat; the check
+    fires only if its entropy doubles. Entropy at a sampling temperature above 1, which is larger than at temperature 1.
 
     ## Remedy
-    Set the entropy coefficient to 0, fix the mismatch of the rollout engine, and halve the learning rate. Changed
-    settings do not recover the policy in place, because zero-variance groups give no gradient. Roll back to the last
+    Set the entropy coefficient to 0, fix the mismatch between rollout engine and trainer, and halve the learning rate.
+    Changing settings does not restore the policy, because zero-variance groups give no gradient. Roll back to the last
     checkpoint with less than 1.5 times the first entropy and reset the optimizer state.
 
     ## Sources

@@ -39,9 +39,9 @@ def entropy_low_before_rl(
     rewards. Rows that are means over an epoch are not judged, because they include updates.
 
     ## Thresholds
-    - `low_start_nats`: entropy of the first row, nats per token, below which the run started low.
-    - `stayed_low_nats`: entropy, nats per token, below which entropy has stayed low.
-    - `rows`: number of recorded rewards at or above which differing rewards within groups keep the severity at info.
+    - `low_start_nats`: entropy of the first row, nats per token, below which entropy counts as low from the start.
+    - `stayed_low_nats`: entropy of later rows, nats per token, below which entropy counts as still low.
+    - `rows`: minimum number of recorded rewards at which differing rewards within groups keep the severity at info.
     - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
 
     ## Why it matters

@@ -23,7 +23,7 @@ def entropy_measurement_inconsistent(
     bounds.
 
     ## Thresholds
-    - `slack`: distance of entropy outside its bounds, as a share of the bound, up to which no finding is reported.
+    - `slack`: distance of entropy outside its bounds, as a share of the bound, above which the check fires.
     - `sharp`: probability of the most likely token above which rows are skipped.
 
     ## Why it matters

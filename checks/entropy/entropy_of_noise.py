@@ -7,12 +7,12 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     """The policy generates noise: its entropy equals that of a uniform choice among 150 or more tokens.
 
     ## What it sees
-    A token-mean entropy above 5 nats is a **warning**. The check uses the mean over five rows, or single rows if the
-    log has fewer. Earlier rows are not needed, so the check also works on the last lines of a log and on a run from a
-    broken checkpoint. ENT003 reports when entropy rose, and whether the reward also fell.
+    Severity is **warning** if the token-mean entropy is above 5 nats. The check uses the mean over five rows, or single
+    rows if the log has fewer. Earlier rows are not needed, so the check also works on the last lines of a log and on a
+    run from a broken checkpoint. ENT003 reports when entropy rose, and whether the reward also fell.
 
     ## Thresholds
-    - `noise`: entropy, nats per token, above which the output is not text. An entropy of 5 nats corresponds to 148
+    - `noise`: entropy, nats per token, above which the output counts as noise. An entropy of 5 nats corresponds to 148
       equally likely tokens; language models have 0.2 to 2 nats at temperature 1.
     - `largest`: entropy, nats per token, above which the value must be a sum over tokens; 13 is ln of a vocabulary of
       440,000.

@@ -25,12 +25,12 @@ def entropy_sign_flip_probe(
     """The entropy bonus lowers entropy: its gradient has the wrong sign or covers the wrong tokens.
 
     ## What it sees
-    The probe takes the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
-    zero, only the entropy term remains. The probe also takes the part of the gradient that does not change sign with
-    the advantages. To cover every branch of the loss, each sample is tested alone and together with all samples. The
+    The probe uses the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
+    zero, only the entropy term remains. The probe also uses the part of the gradient that does not change sign with the
+    advantages. To cover every branch of the loss, each sample is tested alone and together with all samples. The
     descent direction must align with the gradient of the mean token entropy of the responses. The cosine with the
-    entropy gradient must be at least 0.5, and at least 0.8 for a single sample (1 is correct, -1 is a flipped sign). To
-    remove the KL term, the probe copies the policy's weights into the reference model.
+    entropy gradient must be at least 0.5, and at least 0.8 for a single sample. A correct sign gives 1, and a flipped
+    sign gives -1. To remove the KL term, the probe copies the policy's weights into the reference model.
 
     ## Thresholds
     - `least_cosine`: minimum cosine of the descent direction with the entropy gradient, for all samples together.
@@ -38,8 +38,8 @@ def entropy_sign_flip_probe(
 
     ## Why it matters
     The log can be correct while the gradient is wrong. In grpo-dual, the printed loss has the correct sign, but the
-    applied gradient has the wrong sign. The coefficient was raised from 0.2 to 6 although the term itself made the
-    entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
+    applied gradient has the wrong sign. In grpo-dual, the coefficient was raised from 0.2 to 6 although the term itself
+    made the entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
 
     ## Example
     ```python

@@ -40,7 +40,7 @@ def entropy_sign_flip_records(
     - `tau`: Kendall's tau of entropy below which entropy counts as falling.
     - `rises`: Kendall's tau of the logit gap or the top-1 probability above which the gap or the probability counts as
       rising.
-    - `strong`: entropy coefficient at or above which a bonus should have an effect.
+    - `strong`: minimum entropy coefficient at which a bonus should have an effect.
     - `error_below_share`: ratio of entropy to its first value below which the severity is error.
 
     ## Why it matters
@@ -64,7 +64,7 @@ def entropy_sign_flip_records(
     No finding.
 
     ## Known false alarms
-    A log cannot prove a sign. With a small coefficient, a flipped sign looks like a normal fall of entropy, so the
+    A log cannot prove a sign. With a small coefficient, a flipped sign looks like a normal fall in entropy, so the
     absence of a finding proves nothing. TRL, verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H. A logged
     term counts as a loss term only if it matches coef x H and the coefficient is not 1. A minus sign in the source
     proves nothing either: -H.mean() is correct if it is added to the loss.

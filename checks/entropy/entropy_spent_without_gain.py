@@ -24,12 +24,12 @@ def entropy_spent_without_gain(
     and logs that start later than their run, are also excluded. The check fires on 5 of 10 rows.
 
     ## Thresholds
-    - `gone`: lost share of the first entropy, 0 to 1, at or above which the check fires.
+    - `gone`: minimum share of the first entropy, 0 to 1, that must be lost before the check fires.
     - `rows`: number of rows below which the check is silent.
 
     ## Why it matters
-    Reward gains cost entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs. According to
-    this formula, a policy with little entropy can gain little more. If entropy falls without a gain, entropy was lost
+    Reward gains cost entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs. According to R
+    = b - a exp(H), a policy with little entropy can gain little more. If entropy falls without a gain, entropy was lost
     to noise, a wrong sign or formatting.
 
     ## Example
@@ -46,9 +46,9 @@ def entropy_spent_without_gain(
     No finding.
 
     ## Known false alarms
-    A reward of unknown scale that is at its maximum from the start. The formula is disputed as a prediction, so this
-    check predicts nothing. Rows on which every response is truncated and masked show an entropy of 0 and are skipped.
-    Logs whose entropy is 0 on the first row do not measure entropy and are also skipped.
+    A reward of unknown scale that is at its maximum from the start. The formula is disputed as a prediction, so ENT002
+    predicts nothing. Rows on which every response is truncated and masked show an entropy of 0 and are skipped. Logs
+    whose entropy is 0 on the first row do not measure entropy and are also skipped.
 
     ## Remedy
     First find what removed the entropy: the sign of the entropy term, one-sided clipping, or a format reward that every

@@ -22,13 +22,13 @@ def logged_loss_not_optimised_loss(
 
     ## What it sees
     The probe compares the autograd gradient of the trainer's `loss` with the gradient that the trainer's own `backward`
-    leaves in the parameters. The probe uses positive, negative and zero advantages, and fires if the cosine of the two
-    gradients is below 0.99. The probe also compares the autograd gradient with the gradient that the trainer's own
+    leaves in the parameters. The probe uses positive, negative and zero advantages, and fires if the cosine between the
+    two gradients is below 0.99. The probe also compares the autograd gradient with the gradient that the trainer's own
     `step` passes to the optimizer, in one or several optimizer steps. In `step`, mini-batches may weight samples
     differently, so the limit is a cosine of 0.5, or 0.95 if all samples have the same length.
 
     ## Thresholds
-    - `limit`: cosine of the two gradients below which the trainer counts as optimising a different loss.
+    - `limit`: cosine between the two gradients below which the trainer counts as optimising a different loss.
     - `of_step`: cosine below which the gradients that `step` passes to the optimizer count as those of a different
       loss.
     - `of_step_alike`: limit like `of_step` for samples with one prompt and one length, which every mini-batch weights

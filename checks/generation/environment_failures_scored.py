@@ -30,16 +30,15 @@ def environment_failures_scored(
     or more rollouts.
 
     ## Thresholds
-    - `some`: share of failed rollouts, 0 to 1, above which the severity is warning. At 10% with eight responses per
-      prompt, more than half of the groups contain a failed rollout.
+    - `some`: share of failed rollouts, 0 to 1, above which the severity is warning. With 10% failed rollouts and eight
+      responses per prompt, more than half of the groups contain a failed rollout.
     - `most`: share of failed rollouts, 0 to 1, above which the severity is error, because the reward mostly measures
       the sandbox.
-    - `masked`: share of failures with the lowest reward, 0 to 1, up to which failures count as not scored as wrong
-      answers.
+    - `masked`: maximum share of failures with the lowest reward, 0 to 1, at which failures count as masked.
 
     ## Why it matters
     A sandbox that times out gives a reward of 0 to a response that may have been correct. With unmasked failures, the
-    reward depends on the load of the sandbox instead of the policy.
+    reward depends on the load of the sandbox and not on the policy.
 
     ## Example
     ```text

@@ -21,14 +21,14 @@ def failing_tools_avoided(
     more when calls were most frequent.
 
     ## Thresholds
-    - `rows`: rows over which the medians are computed.
-    - `used`: tool calls per response (median) at or above which the policy counts as using the tool.
-    - `left`: ratio of the median to the highest median up to which the policy counts as avoiding the tool.
+    - `rows`: number of rows over which the medians are computed.
+    - `used`: minimum tool calls per response (median) at which the policy counts as using the tool.
+    - `left`: maximum ratio of the median to the highest median at which the policy counts as avoiding the tool.
     - `failing`: minimum share of failed calls, 0 to 1, when calls were most frequent.
 
     ## Why it matters
     Failed calls cost reward, whatever the reason for the failure. If the tool or its parser is broken, the policy
-    learns to avoid the tool, even after the tool is fixed.
+    learns to avoid the tool, and continues to do so after the tool is fixed.
 
     ## Example
     ```text

@@ -56,16 +56,16 @@ def generation_in_train_mode_with_checkpointing(
 
     ## What it sees
     The check fires if the log contains the warning of transformers that gradient checkpointing drops `past_key_values`.
-    The rollout of the same step or of the next two steps must also be collapsed (at least 90% invalid). The check also
-    fires if the model was logged in train mode with checkpointing on during generation. This second proof requires that
-    the rollout engine's raw log-probabilities disagree with the trainer's, or are not recorded. Without either proof,
-    the check infers the cause from UPD001, UPD003 and UPD007, with medium confidence. The three checks report that
-    collapses follow updates, that rollouts recover without an update, and that an update without a weight change
-    preceded a collapse.
+    The rollout of the same step or of the next two steps must also have collapsed (at least 90% invalid). The check
+    also fires if the model was logged in train mode with checkpointing on during generation. The logged mode proves the
+    cause only if the rollout engine's raw log-probabilities disagree with the trainer's, or are not recorded. Without
+    proof in the log, the check infers the cause from UPD001, UPD003 and UPD007, with medium confidence. UPD001 reports
+    collapses after updates, UPD003 reports recoveries without an update, and UPD007 reports a collapse after an update
+    without a weight change.
 
     ## Thresholds
-    - `agrees`: k3 KL between the raw log-probabilities of rollout engine and trainer, nats per token, up to which they
-      agree.
+    - `agrees`: maximum k3 KL, nats per token, at which the raw log-probabilities of rollout engine and trainer count as
+      equal.
     - `within`: number of rows, starting with that of the warning, within which a collapsed rollout proves the cause.
 
     ## Why it matters
@@ -80,8 +80,8 @@ def generation_in_train_mode_with_checkpointing(
     generation_training_mode: 0 0 1 1
     generation_checkpointing: 1x4
     ```
-    Critical at step 3: Responses are generated in train mode with gradient checkpointing on. The KV cache is
-    dropped and everything after the first token is garbage.
+    Critical at step 3: Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped,
+    and everything after the first token is garbage.
 
     ```text
     valid_rate: 1x4
@@ -112,7 +112,7 @@ def generation_in_train_mode_with_checkpointing(
     broken = total((warned & collapsed) | recorded)
     return fires(
         broken > 0,
-        "Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped and "
+        "Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped, and "
         "everything after the first token is garbage.",
         hold=(1, 1),
         line=line,

@@ -15,7 +15,8 @@ def logits_processor_lowers_entropy(
     a fifth.
 
     ## Thresholds
-    - `loss`: decrease of the entropy of the next token by a single processor, nats, above which the probe fires.
+    - `loss`: decrease in the entropy of the next token, nats, that a single processor causes, above which the probe
+      fires.
 
     ## Why it matters
     The processor, not the policy, makes the responses alike, and the loss does not account for the processor.

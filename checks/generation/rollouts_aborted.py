@@ -31,7 +31,7 @@ def rollouts_aborted(
     - `mostly`: share of aborted rollouts, 0 to 1, above which the severity is error, because the batch is mostly empty.
 
     ## Why it matters
-    An aborted rollout has no tokens to train on. The aborted rollout's reward of 0 lowers the mean of the group, so the
+    An aborted rollout has no tokens to train on. An aborted rollout's reward of 0 lowers the mean of its group, so the
     other responses get an undeserved positive advantage.
 
     ## Example

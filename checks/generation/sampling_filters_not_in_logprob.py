@@ -37,14 +37,14 @@ def sampling_filters_not_in_logprob(
 
     ## What it sees
     The check fires if the rollout engine's raw logits agree with the trainer's (k3 KL up to 1e-4), but the engine's
-    final scores do not. On 3 of 5 rows, a k3 KL of the scores above 1e-3 is a warning, and a k3 KL above 1e-2 is an
-    error. Raw logits and final scores differ only by the temperature and by processors: top-p, top-k, min-p, penalties,
-    a minimum length, or a clip.
+    final scores do not. Severity is warning if, on 3 of 5 rows, the k3 KL of the scores is above 0.001, and error if it
+    is above 0.01. Raw logits and final scores differ only by the temperature and by processors: top-p, top-k, min-p,
+    penalties, a minimum length, or a clip.
 
     ## Thresholds
     - `differ`: k3 KL of the final scores, nats per token, above which the severity is warning.
     - `bad`: k3 KL of the final scores, nats per token, above which the severity is error.
-    - `agree`: k3 KL of the raw logits, nats per token, up to which the raw logits agree.
+    - `agree`: maximum k3 KL of the raw logits, nats per token, at which the raw logits count as equal.
 
     ## Why it matters
     The loss uses log-probabilities of a distribution that differs from the sampling distribution. Tokens that a mask
@@ -66,7 +66,7 @@ def sampling_filters_not_in_logprob(
 
     ## Known false alarms
     In tests, a small penalty alone did not lower the score (0.65 and 0.62 with the penalty, 0.63 without). The finding
-    is therefore a note unless it explains another finding. A top-p of 0.99, which gives a k3 KL of about 1e-3.
+    is therefore a note unless it explains another finding. A top-p of 0.99, which gives a k3 KL of about 0.001.
 
     ## Remedy
     Use neutral sampling parameters and the same temperature in sampling and loss, or use the processed

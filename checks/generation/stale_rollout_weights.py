@@ -31,11 +31,11 @@ def stale_rollout_weights(
 
     ## What it sees
     The check uses the k3 estimate of the KL between trainer and rollout engine (from raw logits, or else from final
-    scores). The check fires if the estimate is above 1e-2 but was below 2e-3 on the first row, before any update.
-    Rounding in bf16 explains an estimate below 2e-3. In addition, the median of the estimate over 5 rows must have
-    tripled within 10 rows or be above 15 times the first limit (3e-2). Stale weights do not explain growth of more than
-    1 nat in one step, or growth at a learning rate of 0. Rows generated in train mode with checkpointing are skipped
-    (GEN001). The check fires on 3 of 5 rows.
+    scores). The check fires if the estimate is above 0.01 but was below 0.002 on the first row, before any update.
+    Rounding in bf16 explains an estimate below 0.002. In addition, the median estimate over 5 rows must have tripled
+    within 10 rows, or be above 0.03 (15 times the limit for the first row). Stale weights do not explain growth of more
+    than 1 nat in one step, or growth at a learning rate of 0. Rows generated in train mode with checkpointing are
+    skipped (GEN001). The check fires on 3 of 5 rows.
 
     ## Thresholds
     - `equal`: k3 KL on the first row, nats per token, below which rollout engine and trainer started with equal

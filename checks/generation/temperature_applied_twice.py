@@ -15,8 +15,8 @@ def temperature_applied_twice(
     the declared temperature, but not within 12% of the declared temperature.
 
     ## Thresholds
-    - `slack`: relative error up to which the measured temperature counts as equal to the declared temperature or to its
-      square.
+    - `slack`: maximum relative error at which the measured temperature counts as equal to the declared temperature or
+      to its square.
 
     ## Why it matters
     With a setting of 1.5, the sampler uses 2.25, and answers become incoherent. With a setting of 0.5, the sampler uses

@@ -10,7 +10,7 @@ def temperature_without_effect(
     """The declared temperature does not reach the sampler.
 
     ## What it sees
-    The probe measures the effective temperature on a scripted model, as for GEN006. The probe fires if the sampler is
+    Like GEN006, the probe measures the effective temperature on a scripted model. The probe fires if the sampler is
     greedy, or if its temperature differs from the declared temperature by more than the error of the measurement.
     GEN006 reports a sampler that uses the square of the declared temperature.
 

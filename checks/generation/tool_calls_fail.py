@@ -31,14 +31,14 @@ def tool_calls_fail(
     The check fires if the share of failed calls over the last 5 rows is above 50%. In addition, the share over the
     whole run must be above 50%, or the share must have risen by 50 points since the first rows. Severity is info on the
     first row and **warning** starting at the second. If the share is above 90%, the severity is **error** starting at
-    row 10, provided that the reward is recorded and has not gained. Up to 90%, the severity stays info in a run whose
-    reward has gained. Rows without tool calls are skipped.
+    row 10, provided that the reward is recorded and has not gained. For a share of up to 90%, the severity stays info
+    in a run whose reward has gained. Rows without tool calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which the check fires.
     - `nearly_all`: share of failed calls, 0 to 1, above which the tools count as unavailable.
-    - `risen`: rise of the share of failed calls since the first rows at or above which a tool counts as broken during
-      the run.
+    - `risen`: minimum increase in the share of failed calls, compared with the first rows, for a tool to count as
+      broken during the run.
     - `rows`: number of rows below which the severity is at most warning.
 
     ## Why it matters
@@ -49,7 +49,7 @@ def tool_calls_fail(
     ```text
     tool_failure_rate: 0.9x6
     ```
-    Warning at step 1: 90% of recent tool calls fail (90% over the run).
+    Warning at step 1: 90% of recent tool calls fail (90% over the whole run).
 
     ```text
     tool_failure_rate: 0.2x6
@@ -76,7 +76,7 @@ def tool_calls_fail(
     learns = reward_trend.gained & ~reward_trend.fallen
     return fires(
         often & (n > 1) & (always | ~learns),
-        "{lately:.0%} of recent tool calls fail ({so_far:.0%} over the run).",
+        "{lately:.0%} of recent tool calls fail ({so_far:.0%} over the whole run).",
         info=often,
         error=always & (n >= rows) & (reward_mean == reward_mean) & ~learns,
         hold=(1, 1),

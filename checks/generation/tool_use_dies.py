@@ -30,9 +30,9 @@ def tool_use_dies(
     ## Thresholds
     - `rows`: number of rows with recorded calls over which the median is computed; many trainers count calls only at
       evaluations.
-    - `used`: calls per response (median) at or above which the policy counts as using the tool. With fewer calls, a
+    - `used`: minimum calls per response (median) at which the policy counts as using the tool. With fewer calls, a
       small batch may contain no calls by chance.
-    - `left`: ratio of the median to the highest median up to which calls count as stopped.
+    - `left`: maximum ratio of the median to the highest median at which calls count as stopped.
 
     ## Why it matters
     An agent that no longer searches or computes gives answers from memory. The training reward may even rise, on

@@ -58,8 +58,7 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
                 if ended or not whole:
                     shown = shown or f"prompt {prompt}, response {response}, ids in the loss {got}"
                 added += ended
-                # a model that receives all tokens but the last one does not receive the last remaining one either, but
-                # padding in its place
+                # if the loss drops EOS and passes all tokens but the last to the model, the row ends with padding
                 bare = got[: len(got) - (got[-1:] == [pad])]
                 ends = [k for k in (1, 2) if [*prompt, *response[:-k]] in (got, bare)]
                 dropped += not whole and response[-1] == eos and bool(ends)

@@ -74,7 +74,7 @@ def clip_without_effect(
     Trainers that clip each parameter group to the limit separately.
 
     ## Remedy
-    Clip the parameters that the optimizer holds, between backward and step.
+    Clip the gradients of the parameters that the optimizer updates, after backward and before its step.
 
     ## Sources
     PyTorch, `torch.nn.utils.clip_grad_norm_`: changes `.grad` of the tensors it is given, and of no others.

@@ -17,12 +17,12 @@ def grad_clip_always_on(
     rows.
 
     ## Thresholds
-    - `rows`: rows over which clipped gradients are counted.
+    - `rows`: number of rows over which clipped gradients are counted.
     - `clipped_share`: share of clipped gradients, 0 to 1, above which the check fires.
 
     ## Why it matters
     If almost every gradient is clipped, every update has the same gradient norm, and differences between hard and easy
-    batches are lost. With Adam, the scale of the gradient cancels anyway. Clipping of almost every gradient is not a
+    batches are lost. With Adam, the scale of the gradient cancels anyway. Clipping almost every gradient is not a
     defect in itself.
 
     ## Example

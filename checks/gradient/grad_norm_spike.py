@@ -42,13 +42,13 @@ def grad_norm_spike(
     ## What it sees
     A spike is a norm (before clipping) above five times the largest norm of the previous 20 rows. The norm must also
     exceed the median of the previous 20 rows plus 8 median absolute deviations. Finally, the norm must exceed the
-    clipping limit (1.0, the default of the trainers, if no limit is declared). An infinite norm is also a spike. A
-    spike alone is a warning, or info while the reward has gained. Severity is error if a second infinite norm follows
-    within 100 rows. A fall in reward (by five standard errors and 30% of its range) within five rows of a spike is also
-    an error. The first 20 rows are not judged for spikes. Without spikes, the check fires if the median norm over 10
-    rows is above 20. The check also fires if every norm of two or more rows is above a million. While the reward has
-    gained, the severity of a huge norm is info. Severity is always warning if the median is more than five times that
-    of the first 20 rows. The scale of a loss cannot explain such growth.
+    clipping limit (1.0, the default of the trainers, if no limit is declared). An infinite norm is also a spike.
+    Severity is warning for a single spike, or info while the reward has gained. Severity is error if a second infinite
+    norm follows within 100 rows. Severity is also error if the reward falls (by five standard errors and 30% of its
+    range) within five rows of a spike. The first 20 rows are not judged for spikes. Without spikes, the check fires if
+    the median norm over 10 rows is above 20. The check also fires if every norm of two or more rows is above a million.
+    While the reward has gained, the severity of a huge norm is info. Severity is always warning if the median is more
+    than five times that of the first 20 rows. The scale of a loss cannot explain growth by a factor of five.
 
     ## Thresholds
     - `rows`: number of previous rows that a norm is compared with.
@@ -63,10 +63,10 @@ def grad_norm_spike(
       norm 1.
 
     ## Why it matters
-    A single step along an exploded gradient can undo all previous learning. Adam's second moment then stays large for
-    hundreds of steps. Repeated infinite norms precede NaN. A public run had infinite norms at steps 113, 184, 193 and
-    194, NaN at step 195, and then a reward of exactly 0. The RAGEN paper reports gradient spikes before an irreversible
-    collapse.
+    A single step along an exploded gradient can undo all previous learning. After an exploded gradient, Adam's second
+    moment stays large for hundreds of steps. Repeated infinite norms precede NaN. A public run had infinite norms at
+    steps 113, 184, 193 and 194, NaN at step 195, and then a reward of exactly 0. The RAGEN paper reports gradient
+    spikes before an irreversible collapse.
 
     ## Example
     ```text
@@ -80,11 +80,11 @@ def grad_norm_spike(
     No finding.
 
     ## Known false alarms
-    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended with a score of 78%. In the same run, norms
-    exceeded five times the median on 37 of 200 rows. The check therefore compares a norm with the largest norm of the
-    previous 20 rows instead of the median. Isolated infinite norms with an fp16 loss scaler, which are normal. A loss
-    that sums over tokens, whose scale makes norms large. Of 110 public runs that log a norm, no healthy run had a
-    median above 8.
+    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended with a score of 78%. In the run with a norm of
+    2.9e9, norms exceeded five times the median on 37 of 200 rows. The check therefore compares a norm with the largest
+    norm of the previous 20 rows instead of the median. Isolated infinite norms with an fp16 loss scaler, which are
+    normal. A loss that sums over tokens, whose scale makes norms large. Of 110 public runs that log a norm, no healthy
+    run had a median above 8.
 
     ## Remedy
     Skip updates with an exploded gradient, set `max_grad_norm` to 0.1 to 0.5, halve the learning rate, and check RAT004

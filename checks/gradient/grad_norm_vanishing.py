@@ -19,12 +19,12 @@ def grad_norm_vanishing(
     The check fires if the norm is below a thousandth of its first level (median of the first five norms) on ten
     consecutive rows. The log must include the run's start, and the task must not be solved. The check is silent if at
     least 90% of the groups are known to have zero variance. Severity is **error** if the norm has vanished on more than
-    half of all rows and the log shows groups with differing rewards. In this case, the weights do not change although
-    differing rewards provide signal. GRD008 covers a gradient norm that has been 0 since the first row.
+    half of all rows and the log shows groups with differing rewards. Without a gradient, the weights do not change
+    although differing rewards provide signal. GRD008 covers a gradient norm that has been 0 since the first row.
 
     ## Thresholds
     - `vanished_below_share`: ratio of the norm to its first level below which the gradient counts as vanished.
-    - `dead`: share of zero-variance groups, 0 to 1, at or above which a small gradient is expected.
+    - `dead`: minimum share of zero-variance groups, 0 to 1, at which a small gradient is expected.
     - `rows`: number of consecutive rows with a vanished gradient at which the check fires.
 
     ## Why it matters

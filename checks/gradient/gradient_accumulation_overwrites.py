@@ -28,7 +28,7 @@ def gradient_accumulation_overwrites(
     as 4 micro-batches. The directions (cosine at least 0.999) and norms (within 2%) of the gradients must match.
     Severity is warning if only the norms differ, because Adam cancels the norm. Severity is also warning if the
     gradients match only for samples of equal length. In the trainer's own `step`, the gradient that the optimizer
-    receives must not contain the previous step's gradient. Other changes of the gradient between two steps, for example
+    receives must not contain the previous step's gradient. Other changes in the gradient between two steps, for example
     because a critic or running statistics were updated, are accepted. Some losses split their batch into packs of
     tokens or parts of a fixed size. Severity is warning if the weight of a response depends on the other samples in the
     same part of the batch.
@@ -115,8 +115,8 @@ def gradient_accumulation_overwrites(
 def _of_micro_batches(
     backward: Any, model: Any, batches: Any, limit: float, low_precision: float, slack: float
 ) -> Fires:
-    """Fires if micro-batches of responses of equal length, the first batch, or of unequal length give another gradient
-    than the whole batch."""
+    """Return a finding if micro-batches give a different gradient than the whole batch. Responses have equal lengths in
+    the first batch, and unequal lengths in the other batches."""
     with probes.intercept.precision() as precision:
         cosine, ratio = _split(backward, model, *batches[0])
     limit = limit if precision.half is None else low_precision

@@ -17,15 +17,14 @@ def gradient_leaps_again(
     """The gradient norm repeatedly spikes to 100 times its recent median and recovers.
 
     ## What it sees
-    A spike is a norm above 20 and above a hundred times the median of the 20 rows before. The check fires at the third
-    spike within 100 rows. Severity is **warning** if neither the reward nor a held-out score has gained, and info
+    A spike is a norm above 20 and above a hundred times the median of the previous 20 rows. The check fires at the
+    third spike within 100 rows. Severity is **warning** if neither the reward nor a held-out score has gained, and info
     otherwise. GRD002 covers a single spike.
 
     ## Thresholds
     - `times`: ratio of the norm to the median of the previous rows above which the norm is a spike.
     - `rows`: number of previous rows over which the median is computed.
-    - `tall`: gradient norm up to which a leap is not a spike, because norms are near 0 if most groups have zero
-      variance.
+    - `tall`: gradient norm that a spike must exceed, because norms are near 0 if most groups have zero variance.
     - `again`: number of spikes at which the check fires; a single spike may be chance.
     - `within`: number of rows over which spikes are counted.
 

@@ -35,25 +35,25 @@ def nan_or_inf(
 
     ## What it sees
     The check looks for NaN or infinite values in the core metrics. Core metrics are loss (also of the critic), gradient
-    norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. The first NaN is critical.
-    Infinite gradients are a warning while they are isolated, and an error starting at the third.
+    norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. Severity is critical for the
+    first NaN. Severity is warning for the first two infinite gradients, and error starting at the third.
 
-    Severity of a NaN in KL, entropy or margin is **info** if it does not enter the loss. A NaN does not enter the loss
-    if the gradient norm of the same row (or else the loss) is finite and not 0. Without either metric, the NaN does not
-    enter the loss if the KL coefficient is 0. Severity is also info if responses still get different rewards after a
-    NaN row, because NaN weights generate only garbage. Severity is **warning** if the loss is NaN but the gradient norm
-    is finite and not 0, because the NaN was not trained on. Severity is critical if the loss is NaN on more than half
-    of all rows or of the last 10 rows.
+    Severity is **info** for a NaN in KL, entropy or margin that does not enter the loss. A NaN does not enter the loss
+    if the gradient norm of the same row (or else the loss) is finite and not 0. If neither metric is recorded, a NaN
+    does not enter the loss if the KL coefficient is 0. Severity is also info if responses still get different rewards
+    after a NaN row, because NaN weights generate only garbage. Severity is **warning** if the loss is NaN but the
+    gradient norm is finite and not 0, because the NaN was not trained on. Severity is critical if the loss is NaN on
+    more than half of all rows or of the last 10 rows.
 
     If only the gradient norm was NaN, the severity becomes **info** once the norm is finite and above 0 again. Starting
-    at the third NaN norm, the severity becomes **warning**. NaN weights give no finite gradient, so the trainer skipped
-    the update. A later NaN has the same severity unless it lasts longer than the longest gap from which the run has
-    recovered. Severity stays critical if the norm was NaN on more than half of the rows, because most updates were
-    skipped.
+    at the third NaN norm, the severity becomes **warning**. NaN weights give no finite gradient, so a finite norm shows
+    that the trainer skipped the update. A later NaN has the same severity unless it lasts longer than the longest gap
+    from which the run has recovered. Severity stays critical if the norm was NaN on more than half of the rows, because
+    most updates were skipped.
 
     ## Thresholds
-    - `isolated`: number of infinite gradients up to which the severity is warning, and number of skipped NaN gradients
-      up to which it is info.
+    - `isolated`: maximum number of infinite gradients for severity warning, and maximum number of skipped NaN gradients
+      for severity info.
     - `refused_share`: share of rows with skipped updates or NaN losses, 0 to 1, above which the severity is critical.
     - `rows`: number of recent rows over which NaN losses are counted.
 

@@ -16,9 +16,10 @@ def probe_extremes(
     The probe certifies that loss and gradient stay finite in two cases, on response tokens and on padding. In the first
     case, policy, old policy and reference all lower the log-probabilities by 100 nats (ratio 1). In the second case,
     log-ratios are +20 or -20. Log-ratios of 100, at which exp overflows in float32, are tested on padding only, with
-    severity info. Log-ratios on padding are unbounded, and a mask that is applied after exp turns infinity into NaN. A
-    failure on padding alone is a warning. On a sampled token, only a collapsed policy reaches log-ratios of 100. The
-    probe does not certify the model's own forward pass, or half precision in the optimizer.
+    severity info. Log-ratios on padding are unbounded, and a mask that is applied after exp turns infinity into NaN.
+    Severity is warning if only the test on padding fails. On a sampled token, only a collapsed policy reaches
+    log-ratios
+    of 100. The probe does not certify the model's own forward pass, or half precision in the optimizer.
 
     ## What the probe does
     The probe uses four samples with advantages of both signs. The probe lowers the logits of the first token of every

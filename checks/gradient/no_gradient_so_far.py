@@ -26,12 +26,12 @@ def no_gradient_so_far(
 
     ## What it sees
     The check fires if the gradient norm is exactly 0 on every recorded row. Severity is info on the first row and
-    warning starting at the second. The check becomes silent when another value appears, or when the reward gains, which
-    proves that the norm is not measured. The message adds whether rewards differed, according to the share of
+    warning starting at the second. The check becomes silent when a nonzero norm appears, or when the reward gains,
+    which proves that the norm is not measured. The message adds whether rewards differed, according to the share of
     zero-variance groups or else to the spread of the batch rewards.
 
     ## Thresholds
-    - `rows`: number of recorded rows, all with a norm of 0, at or above which the severity is warning.
+    - `rows`: minimum number of recorded rows, all with a norm of 0, for severity warning.
 
     ## Why it matters
     The gradient of a working loss is not exactly 0 while advantages differ, and is always 0 while all advantages are 0.

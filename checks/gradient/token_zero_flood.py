@@ -27,7 +27,7 @@ def token_zero_flood(
     ## Thresholds
     - `flooded_from`: share of one character or word in a response, 0 to 1, above which the response counts as flooded.
     - `flooded_share`: share of flooded responses in a step, 0 to 1, above which the check fires.
-    - `least_responses`: responses of a step below which the step is not judged.
+    - `least_responses`: number of responses below which a step is not judged.
 
     ## Why it matters
     The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2. A response of "!!!!!!"

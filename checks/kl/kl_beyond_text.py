@@ -12,8 +12,8 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     first row of a log.
 
     ## Thresholds
-    - `beyond`: KL, nats per token, above which the check fires. At 100, the reference gives each token about e^-100
-      times the probability that the policy gives it.
+    - `beyond`: KL, nats per token, above which the check fires. At a KL of 100, the reference gives each token about
+      e^-100 times the probability that the policy gives it.
 
     ## Why it matters
     Many runs end at a row with an extreme KL. Often only the last row of a log or the summary of a tracker is

@@ -21,8 +21,8 @@ def kl_dominates_objective(
     ## What it sees
     The check uses the median of the last three recorded shares of the KL term in the gradient norm. Severity is warning
     if the median share is above 0.5, and error if it is above 0.8 in a run whose reward has not gained. If only the KL
-    term's share of the loss value is known, the severity is at most warning. A warning then requires three consecutive
-    shares of the loss value above 0.8. In addition, the KL must fall, to below 90% of its highest value, and the reward
+    term's share of the loss value is known, the severity is at most warning. A warning from the loss value requires
+    three consecutive shares above 0.8. In addition, the KL must fall, to below 90% of its highest value, and the reward
     must not have gained.
 
     ## Thresholds
@@ -49,11 +49,11 @@ def kl_dominates_objective(
     No finding.
 
     ## Known false alarms
-    The share of the loss value, which proves nothing by itself. In on-policy training, the policy loss is 0 by
-    construction (mean A = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in
-    yunsoft2019/Lever-Plus is 0.0111 / 0.0120. Within one TRL run, the same beta gave value shares of 0.003 and 0.9994
-    at gradient shares of 0.0003 and 0.001. A KL near 0 (steps 1 to 10), with a noisy share of the gradient norm; the
-    check therefore uses the median of three values.
+    The KL term's share of the loss value, which proves nothing by itself. In on-policy training, the policy loss is 0
+    by construction (mean A = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in
+    yunsoft2019/Lever-Plus is 0.0111 / 0.0120. Within one TRL run, the same beta gave shares of 0.003 and 0.9994 of the
+    loss value, and 0.0003 and 0.001 of the gradient norm. A KL near 0 (steps 1 to 10), with a noisy share of the
+    gradient norm; the check therefore uses the median of three values.
 
     ## Remedy
     Fix ADV004 first. Divide beta by three, repeatedly, until the share of the KL term in the gradient norm is below

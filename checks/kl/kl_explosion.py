@@ -32,20 +32,20 @@ def kl_explosion(
     """KL exploded: the policy has moved far away from the reference model.
 
     ## What it sees
-    The check fires on 2 of 3 rows if the KL is above 1.5 nats per token and above ten times that of the first row. The
-    KL of the first row should be 0. The check fires regardless of the first row if the KL is above 10, or if its median
-    over five rows is above 5. Severity is warning, and error once the reward has fallen (by five standard errors and
-    30% of its range). If the reward has fallen, a KL above 0.1 that is ten times the median of the previous 20 rows is
-    also an error. Without a gain in reward, a median over five rows above 100, or only KLs above 100 so far, is also an
-    error. Severity is critical if the KL is above 10 and the reward has fallen. If rows are means over epochs
-    (`rows = epochs`), a KL above 1.5 is a warning, and a KL above 10 is an error. For means over epochs, the KL of the
-    first row is not used. The onset is the step since which the KL has been above 0.5.
+    The check fires if, on 2 of 3 rows, the KL exceeds both 1.5 nats per token and ten times its first value. The KL of
+    the first row should be 0. The check fires regardless of the first row if the KL is above 10, or if its median over
+    five rows is above 5. Severity is warning, and error once the reward has fallen (by five standard errors and 30% of
+    its range). After a fall in reward, severity is also error if the KL exceeds both 0.1 and ten times the median of
+    the previous 20 rows. Severity is also error if the reward has not gained, and either the median over five rows or
+    every KL so far is above 100. Severity is critical if the KL is above 10 and the reward has fallen. If rows are
+    means over epochs (`rows = epochs`), severity is warning above a KL of 1.5, and error above a KL of 10. For means
+    over epochs, the KL of the first row is not used. The onset is the step since which the KL has been above 0.5.
 
     ## Thresholds
     - `exploded_nats`: KL, nats per token, above which a KL that has grown by `grown_factor` counts as exploded.
     - `onset_nats`: KL, nats per token, above which the explosion counts as begun.
     - `grown_factor`: ratio of the KL to the KL of the first row above which the KL counts as grown.
-    - `sudden_nats`: KL, nats per token, above which a sudden rise of the KL is an error if the reward has fallen.
+    - `sudden_nats`: KL, nats per token, above which a sudden rise in the KL is an error if the reward has fallen.
     - `extreme`: KL, nats per token, above which the KL counts as exploded regardless of its first value.
     - `lasting`: median KL over five rows, nats per token, above which the KL counts as exploded regardless of its first
       value.
@@ -70,13 +70,13 @@ def kl_explosion(
     No finding.
 
     ## Known false alarms
-    The usual limits of 0.1 and 0.5 would fire on healthy runs, such as the reference run of
+    A check with the usual limits of 0.1 and 0.5 would fire on healthy runs, such as the reference run of
     `grpo-doctor lab --model smollm2`. The check therefore uses 1.5 and, for an error, also requires a fall in reward.
     Runs without a KL term, which drift by design. Sums over the sequence (`objective/kl` of TRL's PPO, 5 to 10 from the
     start), which are read into a separate field, `kl_sequence`.
 
     ## Remedy
-    Halve the learning rate, and roll back to a checkpoint from before the onset. Raise beta only if it is below 1e-3
+    Halve the learning rate, and roll back to a checkpoint from before the onset. Raise beta only if it is below 0.001
     (R1 used 0.001, DeepSeekMath 0.04). In TRL, `sync_ref_model=True` updates the reference instead.
 
     ## Sources

@@ -24,7 +24,7 @@ def kl_identically_zero(
     above 0 and fifteen values are 0. A small KL that is printed as 0 would have grown within fifteen rows. Severity is
     info if the reward has gained. Severity is also info if the KL is 0 without a declared coefficient, because trainers
     without a KL term log 0. Severity stays warning if the loss is also 0 on more than fifteen rows. Rows with a
-    gradient norm of exactly 0 are not counted, because the policy does not move away from its reference on them.
+    gradient norm of exactly 0, on which the policy does not move away from its reference, are not counted.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which the KL counts as 0.

@@ -21,13 +21,13 @@ def kl_leaps_again(
     """The KL repeatedly spikes to extreme values and recovers.
 
     ## What it sees
-    A spike is a KL above 10 nats per token and above ten times the median of the 20 rows before. The check fires at the
-    third spike within 100 rows. Severity is **warning** regardless of the reward, because each spike is an update along
-    a gradient that a few tokens determine. KL001 covers a KL that stays high.
+    A spike is a KL above 10 nats per token and above ten times the median of the previous 20 rows. The check fires at
+    the third spike within 100 rows. Severity is **warning** regardless of the reward, because each spike is an update
+    along a gradient that a few tokens determine. KL001 covers a KL that stays high.
 
     ## Thresholds
-    - `absurd`: KL, nats per token, up to which a leap is not a spike. At 10, each token's probabilities under policy
-      and reference differ by a factor of 22,000.
+    - `absurd`: KL, nats per token, that a spike must exceed. At a KL of 10, each token's probabilities under policy and
+      reference differ by a factor of 22,000.
     - `times`: ratio of the KL to the median of the previous rows above which the KL is a spike.
     - `rows`: number of previous rows over which the median is computed.
     - `again`: number of spikes at which the check fires; a single spike may be chance.

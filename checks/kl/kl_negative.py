@@ -24,12 +24,12 @@ def kl_negative(
     """The estimated KL is negative, which is impossible for the true KL.
 
     ## What it sees
-    The check fires if the estimate is below its limit on 3 of 5 rows. A signed (k1) estimate, or an estimate of unknown
-    kind, is a warning below -0.05 and an error below -1. A k2 or k3 estimate is critical below -0.001, because k2 and
-    k3 are never negative. A declared estimator is ignored if the settings disable the KL loss. A signed KL that is
-    summed over the response (`objective/kl` of TRL's PPO) is a warning below -1 and an error below -5. For a signed
-    estimate, the mean of the last 10 values must also be below the warning limit, because single batches scatter around
-    0.
+    The check fires if the estimate is below its limit on 3 of 5 rows. For a signed (k1) estimate, or an estimate of
+    unknown kind, severity is warning below -0.05 and error below -1. Severity is critical for a k2 or k3 estimate
+    below -0.001, because k2 and k3 are never negative. A declared estimator is ignored if the settings disable the KL
+    loss. For a signed KL that is summed over the response (`objective/kl` of TRL's PPO), severity is warning below -1
+    and error below -5. For a signed estimate, the mean of the last 10 values must also be below the warning limit,
+    because single batches scatter around 0.
 
     ## Thresholds
     - `warn`: signed KL, nats per token, below which the severity is warning.
@@ -56,8 +56,8 @@ def kl_negative(
     No finding.
 
     ## Known false alarms
-    Single batches of k1, which scatter around small values. In bf16, rounding makes k3 slightly negative, so the limit
-    is -0.001 instead of 0.
+    The k1 estimate of a single batch, which may be slightly negative by chance. In bf16, rounding makes k3 slightly
+    negative, so the limit is -0.001 instead of 0.
 
     ## Remedy
     Use plain sampling (no top-k, top-p, penalties or minimum length) and a k3 or k2 estimate.

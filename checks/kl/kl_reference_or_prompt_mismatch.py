@@ -39,15 +39,15 @@ def kl_reference_or_prompt_mismatch(
     """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
-    The check uses the KL of the first row if the log starts at step 0 or 1. Severity is warning if this KL is above
-    0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is warning if the
-    first KL is above 1 nat. Severity is info for a first KL of up to 1.5 nats per token once the reward has gained or
-    the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many updates. For
-    means over epochs, severity is warning, with low confidence, once the KL falls below 90% of its first value. A
-    policy that starts at its reference would move away from the reference. In a log that starts at a later step, a
-    first KL above 1.5 is a warning if the KL falls. A falling KL that was above 10 on the first row is an error. A log
-    with a single row is not judged if the row is more than a tenth of an epoch into the run. Single values without a
-    step or an epoch (`rows = unnumbered`) are not judged.
+    The check uses the KL of the first row if the log starts at step 0 or 1. Severity is warning if the KL of the first
+    row is above 0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is
+    warning if the first KL is above 1 nat. Severity is info for a first KL of up to 1.5 nats per token once the reward
+    has gained or the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many
+    updates. For means over epochs, severity is warning, with low confidence, once the KL falls below 90% of its first
+    value. A policy that starts at its reference would move away from the reference. In a log that starts at a later
+    step, severity is warning if the first KL is above 1.5 and the KL falls. Severity is error if the KL falls after a
+    first value above 10. A log with a single row is not judged if the row is more than a tenth of an epoch into the
+    run. Single values without a step or an epoch (`rows = unnumbered`) are not judged.
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, above which the severity is warning.
@@ -81,9 +81,9 @@ def kl_reference_or_prompt_mismatch(
     On-policy distillation, whose reference is a teacher: public runs start at 0.5 to 0.9 nats. With a declared teacher,
     the severity is info. Severity is also info if a run declares that it has no KL term, because the log then contains
     the distance to a different model. With LoRA, the reference is the base model, so a run that starts from a
-    supervised adapter starts at a distance from its reference. If an adapter is declared, the severity is info up to 10
-    nats. Logs that are written after the updates of the step: one update moves a small model by about 0.01 nats. A
-    resumed run, whose log looks like that of a run that starts far from its reference.
+    supervised adapter has a KL above 0 from the start. If an adapter is declared, the severity is info up to 10 nats.
+    Logs that are written after the updates of the step: one update moves a small model by about 0.01 nats. A resumed
+    run, whose log looks like that of a run that starts far from its reference.
 
     ## Remedy
     Build ids once and pass ids instead of text. Use eval mode for both models, and disable the adapter for the

@@ -21,13 +21,14 @@ def probe_reference(
     The probe checks two properties before any update. First, in the batch of the loss, the ids before the response must
     be those of the prompt as rendered for the rollout. A loss on the raw prompt would score a text that was never
     sampled. Second, policy and reference must give canary responses the same log-probabilities: the k3 KL must be at
-    most 1e-4 nats/token (1e-2 with half precision). With a declared `kl_coef` of 0, the reference is not checked. The
+    most 1e-4 nats/token (0.01 with half precision). With a declared `kl_coef` of 0, the reference is not checked. The
     probe assumes that the adapter's model is a policy before RL. With a trained checkpoint and the original reference,
     the probe fires; the finding is then correct but not a problem.
 
     ## Thresholds of the probe
-    - `limit`: k3 KL between policy and reference, nats per token, up to which policy and reference count as equal.
-    - `low_precision`: k3 KL up to which policy and reference count as equal if a module computes in half precision.
+    - `limit`: maximum k3 KL, nats per token, at which policy and reference count as equal.
+    - `low_precision`: maximum k3 KL, nats per token, at which policy and reference count as equal if a module computes
+      in half precision.
     """
     craft = probes.crafted_inputs
     _, own, responses = craft.answered(render, tokenizer, model, prompts)
@@ -49,7 +50,10 @@ def probe_reference(
             rows=len(own),
         )
     if logprobs is None or reference_logprobs is None:
-        raise probes.NotApplicable("needs logprobs and reference_logprobs; the prompt ids are the same")
+        raise probes.NotApplicable(
+            "needs logprobs and reference_logprobs; without them, only the prompt ids were compared (equal in loss and "
+            "rollout)"
+        )
     if (settings or {}).get("kl_coef") == 0:
         return None
     with probes.model_modes.without_dropout(model), probes.intercept.precision() as precision:

@@ -10,9 +10,9 @@ def kl_warned_negative(events: Column) -> Fires:
     """The trainer warns that its KL estimate is negative.
 
     ## What it sees
-    The log contains the line "KL divergence is starting to become negative". TRL's PPO prints this warning if the KL to
-    the reference, summed over a response and averaged over a batch, is below -1. Python shows a repeated warning only
-    once, so one line is enough. If the KL is also recorded, KL004 judges its values.
+    The check fires if the log contains the line "KL divergence is starting to become negative". TRL's PPO prints the
+    warning if the KL to the reference, summed over a response and averaged over a batch, is below -1. Python shows a
+    repeated warning only once, so one line is enough. If the KL is also recorded, KL004 judges its values.
 
     ## Why it matters
     The true KL is never negative. A negative estimate means that the samples, drawn with different settings or weights,

@@ -16,9 +16,9 @@ def eos_suppressor_saturated(
     """Most responses would end before the minimum length, so the generator forces them to continue.
 
     ## What it sees
-    The check uses the share of responses in which EOS would have been chosen before `min_new_tokens`. On 3 of 5 rows, a
-    share above 0.5 is a warning, and a share above 0.9 is an error. For a fixed policy, the share can only grow with
-    the minimum.
+    The check uses the share of responses in which EOS would have been chosen before `min_new_tokens`. Severity is
+    warning if the share is above 0.5 on 3 of 5 rows, and error if the share is above 0.9. For a fixed policy, the share
+    can only grow with the minimum.
 
     ## Thresholds
     - `warn`: share of responses with EOS suppressed, 0 to 1, above which the severity is warning.
@@ -43,8 +43,8 @@ def eos_suppressor_saturated(
 
     ## Known false alarms
     The line "Blocked 8 of 8" of BoBaCai/grpo-dual, which must not be mapped to `eos_suppressed_rate`. The code of
-    grpo-dual counts the tokens that it has itself blocked, so the two numbers are always equal. Minimum lengths of 2 or
-    3 tokens, which block only degenerate answers.
+    grpo-dual counts the tokens that it has itself blocked, so both numbers in the line are always equal. Minimum
+    lengths of 2 or 3 tokens, which block only degenerate answers.
 
     ## Remedy
     Lower the minimum. A larger minimum, as BoBaCai/grpo-dual recommends, cannot lower the share.

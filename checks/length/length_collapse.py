@@ -45,21 +45,22 @@ def length_collapse(
 
     ## What it sees
     The check compares the response length (median, or else mean) with that of the first row, before any update.
-    Severity is warning if the length is below a quarter of the first length on 3 of 5 rows. The difference must exceed
-    three standard errors of the noise of single rows on a log scale. Severity is error if, on 6 of 10 rows, the reward
-    is not near its maximum and has not risen by half of the smallest detectable gain. If the reward has not fallen and
-    responses still have 8 tokens, an error requires 20 rewards. Severity is also error if the length is at most 2
-    tokens, and critical if it is at most 1.5 tokens. Severity is info if the reward has gained and either the task is
-    solved, or the gain came before the collapse and has been kept. If the reward components are known, only the gain of
-    components other than formatting counts. Runs whose first row has fewer than 8 tokens are not judged, because their
-    task requires short answers. The onset is the step at which the length fell below 90% of its first value. Once the
-    reward has moved, the length at the best reward replaces the first length if it is smaller.
+    Severity is warning if the length is below a quarter of the first length on 3 of 5 rows. On a log scale, the
+    difference between the two lengths must exceed three standard errors of the noise of single rows. Severity is error
+    if the reward is not near its maximum on 6 of 10 rows. In addition, the reward must not have risen by half of the
+    smallest detectable gain. If the reward has not fallen and responses still have 8 tokens, an error requires 20
+    rewards. Severity is also error if the length is at most 2 tokens, and critical if it is at most 1.5 tokens.
+    Severity is info if the reward has gained and either the task is solved, or the gain came before the collapse and
+    has been kept. If the reward components are known, only the gain of components other than formatting counts. Runs
+    whose first row has fewer than 8 tokens are not judged, because their task requires short answers. The onset is the
+    step at which the length fell below 90% of its first value. Once the reward has gained or fallen, the check uses the
+    first length or the length at the best reward, whichever is smaller.
 
     ## Thresholds
     - `collapsed_below_share`: ratio of the response length to its first value below which the length counts as
       collapsed.
-    - `shortest`: response length, tokens, up to which the severity is error regardless of the reward.
-    - `single`: response length, tokens, up to which the severity is critical.
+    - `shortest`: maximum response length, tokens, for severity error regardless of the reward.
+    - `single`: maximum response length, tokens, for severity critical.
     - `ordinary`: response length on the first row, tokens, below which the run is not judged.
     - `early_rewards`: number of recorded rewards below which a reward that has not fallen may still rise.
 
@@ -79,7 +80,7 @@ def length_collapse(
     No finding.
 
     ## Known false alarms
-    A temporary dip of the length; the finding clears when the length recovers. For example, a healthy public run of
+    A temporary dip in length; the finding clears when the length recovers. For example, a healthy public run of
     ShibukiZero/assignment5-alignment went from 305 to 30 and back to 400 tokens. A reward that gains: a policy that
     drops filler is learning, so the severity stays warning.
 

@@ -31,7 +31,7 @@ def length_normalisation_bias(
 
     ## Why it matters
     With a mean per response, each token of a long wrong answer is penalised less than each token of a short wrong
-    answer. Wrong answers therefore grow, and the response length rises without better reasoning.
+    answer. Wrong answers therefore become longer, and the response length rises without better reasoning.
 
     ## Example
     ```text

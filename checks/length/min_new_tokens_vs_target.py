@@ -13,12 +13,12 @@ def min_new_tokens_vs_target(
 
     ## What it sees
     The check fires if the response length (median, or else mean) is at most 20% above the minimum length on 3 of 5
-    rows. The minimum length must be at least 2 tokens. At such a length, most responses end as soon as the minimum
-    allows. The lengths of the supervised answers would show whether the minimum is too high, but logs do not contain
-    these lengths.
+    rows. The minimum length must be at least 2 tokens. At a length within 20% of the minimum, most responses end as
+    soon as the minimum allows. The lengths of the supervised answers would show whether the minimum is too high, but
+    logs do not contain these lengths.
 
     ## Thresholds
-    - `near_factor`: ratio of the response length to min_new_tokens up to which the check fires.
+    - `near_factor`: maximum ratio of the response length to min_new_tokens at which the check fires.
 
     ## Why it matters
     Responses that would be shorter are extended with forced tokens, which are scored and trained on.

@@ -77,17 +77,19 @@ def truncation_excess(
 
     Severity is **error** in two cases:
 
-    - After 10 steps, a fall in reward is an error if more than half of the responses in the last 10 rows are truncated.
-      A constant reward is an error if more than 80% of the responses are truncated.
-    - After 60 steps, a missing gain in reward is an error if more than 80% of the responses are truncated, over the
-      whole run and recently. The share of truncated responses must be logged, or all mean lengths must be equal.
+    - After 10 steps, severity is error if the reward has fallen and more than half of the responses in the last 10 rows
+      are truncated. Severity is also error if the reward is constant and more than 80% of the responses are truncated.
+    - After 60 steps, severity is error if the reward has not gained and the truncated share is above 80%, recently and
+      over the whole run. For an error, the share of truncated responses must be logged, or all mean lengths must be
+      equal.
 
-    Severity is not error if the reward has gained, or if it is at 80% of its maximum and differs within a batch.
-    Severity is also not error if truncation is falling, which means that Kendall's tau of the share over 10 rows is
-    below -0.4. If more than 80% of the responses are truncated according to a logged share, a gain must exceed what
-    formatting explains. If the reward has components other than formatting, these components must have gained. If only
-    the sum is known, the sum must have gained half a standard deviation of single rewards. If no spread is recorded,
-    the required gain is 0.25 on a scale of 0 to 1, and any detectable gain on another scale.
+    Severity is not error if the reward has gained, or if the reward is at 80% of its maximum and rewards differ within
+    a batch. Severity is also not error if truncation is falling, which means that Kendall's tau of the share over 10
+    rows is below -0.4. If more than 80% of the responses are truncated according to a logged share, a gain must exceed
+    what formatting explains. If the reward has components other than formatting, these components must have gained. If
+    only the total reward is known, the total reward must have gained half a standard deviation of single rewards. If no
+    spread is recorded, the reward must have gained 0.25 on a scale of 0 to 1, or any detectable amount on another
+    scale.
 
     Severity is **info** if truncation has no visible cost, because the reward has gained. Severity is also info if the
     reward has not fallen and at most half of the responses are truncated, recently and over the whole run. If a logged
@@ -100,26 +102,25 @@ def truncation_excess(
     declared limit, a constant maximum length, or the longest mean length. The longest mean length counts as the limit
     only if other mean lengths have decimals. In addition, the longest mean length must be a multiple of 32 or 50 that
     has occurred three times. A longest mean length that has occurred on ten rows and on a tenth of all rows also counts
-    as the limit. Each row at exactly this length counts as fully truncated. A mean length above 16 tokens that has been
-    exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest recorded response equals
-    the mean length on both rows. A logged share counts as 0 if even the longest response is below 95% of the declared
-    limit.
+    as the limit. Each row at exactly the longest mean length counts as fully truncated. A mean length above 16 tokens
+    that has been exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest recorded
+    response equals the mean length on both rows. A logged share counts as 0 if even the longest response is below 95%
+    of the declared limit.
 
-    The finding clears once the share over the last 5 rows is below the limit, so the end of the run counts, not the
-    start.
+    The finding clears once the share over the last 5 rows is at most 10%, so the end of the run counts, not the start.
 
     ## Thresholds
     - `warn`: share of truncated responses, 0 to 1, above which the severity is warning.
     - `bad`: share of truncated responses, 0 to 1, above which the severity is error if the reward has fallen.
     - `rows`: number of rows over which the share for an error is averaged, and after which a constant mean length
       counts as the limit.
-    - `short_tokens`: mean length, tokens, up to which a constant length does not count as the limit.
-    - `limit_share`: mean length, as a share of the limit, at or above which nearly all responses are truncated.
+    - `short_tokens`: number of tokens that a constant mean length must exceed to count as the limit.
+    - `limit_share`: minimum mean length, as a share of the limit, at which nearly all responses are truncated.
     - `outcome_share`: share of truncated responses, recently and over the whole run, 0 to 1, above which a missing gain
       is an error.
-    - `nearly`: reward, as a share of 1 or of the largest single reward, at or above which the finding is not an error.
+    - `nearly`: minimum reward, as a share of 1 or of the largest single reward, at which the severity is not error.
     - `early_steps`: number of steps before which a missing gain is not judged.
-    - `equal`: standard deviation of single rewards, as a share of their mean, up to which rewards count as equal.
+    - `equal`: maximum standard deviation of single rewards, as a share of their mean, at which rewards count as equal.
     - `gain_deviations`: gain, in standard deviations of single rewards, that formatting alone does not explain (Cohen's
       medium effect).
 
@@ -143,9 +144,9 @@ def truncation_excess(
     ## Known false alarms
     Runs that start with 70% of the responses truncated and recover. Runs that keep a reward of 0.9 with every response
     truncated; the severity is then warning. Frameworks that check only one of several limits, and therefore log a share
-    of 0 although responses are truncated. Frameworks that count responses that end with EOS exactly at the limit.
-    Masking of truncated responses is disputed: Skywork-OR1 found training without masking to be better. Masking leaves
-    a group without a gradient if all responses of the group are truncated.
+    of 0 although responses are truncated. Frameworks that count responses as truncated if they end with EOS exactly at
+    the limit. Masking truncated responses is disputed: Skywork-OR1 found training without masking to be better. Masking
+    leaves a group without a gradient if all responses of the group are truncated.
 
     ## Remedy
     Raise the limit to the 95th percentile of the lengths of supervised answers. Give truncated responses no reward. Add
@@ -253,8 +254,8 @@ class _Met(NamedTuple):
 
 
 def _met(state: _Met, mean: float) -> tuple[_Met, float]:
-    """Return the limit once the mean length reaches it, which is a usual limit that is repeatedly the longest mean, and
-    NaN before. The limit is negative if it has been reached so often that each row at exactly this length counts as
+    """Return the limit, or NaN if it is unknown. The limit is the longest mean length if it is a usual limit and has
+    recurred. The limit is negative if it has been reached so often that each row at exactly this length counts as
     truncated.
 
     If other means have decimals, only responses of equal length have a whole mean so often. A policy that has settled
@@ -274,4 +275,4 @@ def _detail(length: float, whole_run: float, lately: float, rows: float) -> str:
     """Return how the share is estimated, or the share of the whole run if the last five rows differ from it."""
     if length == length:
         return f" (estimated from the mean length of {number(length, 4)} tokens)"
-    return f" ({whole_run:.0%} over the run)" if rows > 5 and abs(whole_run - lately) > 0.05 else ""
+    return f" ({whole_run:.0%} over the whole run)" if rows > 5 and abs(whole_run - lately) > 0.05 else ""

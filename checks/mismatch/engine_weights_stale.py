@@ -24,10 +24,10 @@ def engine_weights_stale(
 
     ## What it sees
     The check fires if the log-probability differences in a token batch are aligned with the changes since the reference
-    model or in the newest update. The check also fires if the differences grow with the recorded age of the weights.
-    Some batches record no reference, no second forward pass and no weight versions. Without such records, weights count
-    as stale if both sides agreed on the first batch (k3 KL below 1e-4) and most of the difference is unexplained.
-    Severity is error above a k3 KL of 0.01, or if the engine still has the initial weights.
+    model or in the newest update. The check also fires if the differences grow with the recorded age of the weights. If
+    a batch records no reference, no second forward pass and no weight versions, the check uses the growth of the
+    difference. Weights then count as stale if both sides agreed on the first batch (k3 KL below 1e-4) and most of the
+    difference is unexplained. Severity is error above a k3 KL of 0.01, or if the engine still has the initial weights.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, above which stale weights count as a cause.

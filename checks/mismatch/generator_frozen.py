@@ -24,13 +24,13 @@ def generator_frozen(
     The check uses the mean negative log-probability of the sampled tokens on both sides. The check compares medians
     over 5 rows with the medians of the first rows. The check fires on 3 of 5 rows if the trainer's negative
     log-probability has changed by more than 0.05 nats. The engine's negative log-probability must have changed by less
-    than a fifth as much.
+    than a fifth of the trainer's change.
 
     ## Thresholds
     - `rows`: number of rows over which each median is computed.
-    - `moved`: change of the trainer's negative log-probability, nats per token, above which the check compares the
+    - `moved`: change in the trainer's negative log-probability, nats per token, above which the check compares the
       engine.
-    - `share`: change of the engine's negative log-probability, as a share of the trainer's change, 0 to 1, below which
+    - `share`: change in the engine's negative log-probability, as a share of the trainer's change, 0 to 1, below which
       the engine counts as unchanged.
 
     ## Why it matters

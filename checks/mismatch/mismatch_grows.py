@@ -29,14 +29,14 @@ def mismatch_grows(
     ## Thresholds
     - `times`: ratio of k3 to its first level above which k3 counts as grown; at 4, the mean log-probability difference
       has doubled.
-    - `least`: k3 KL, nats per token, up to which growth is not reported.
-    - `tau`: Kendall's tau between k3 and the row number, -1 to 1, at or above which k3 counts as rising steadily.
+    - `least`: k3 KL, nats per token, above which growth is reported.
+    - `tau`: minimum Kendall's tau between k3 and the row number, -1 to 1, at which k3 counts as rising steadily.
     - `rows`: number of rows over which Kendall's tau is computed.
 
     ## Why it matters
     Rounding differences rise and fall with the policy's certainty. A difference that only grows depends on the updates:
-    an adapter never reaches the engine, weights arrive late, or the numerics of the engine drift. A growing difference
-    leads to RAT004 and GEN002; while the difference is small, it is harmless.
+    an adapter never reaches the engine, weights arrive late, or the numerics of the engine drift. If the difference
+    continues to grow, RAT004 and GEN002 fire. A small difference is harmless.
 
     ## Example
     ```text
@@ -56,8 +56,8 @@ def mismatch_grows(
 
     ## Remedy
     Compare a checksum of one layer on both sides after a transfer. If the checksums are equal, run a few steps at a
-    learning rate of 0. At a learning rate of 0, a difference from lag stops growing, but a difference from drift does
-    not.
+    learning rate of 0. At a learning rate of 0, a difference caused by lag stops growing, but a difference caused by
+    drift does not.
 
     ## Sources
     vllm-project/vime#64 (mean difference 0.011 to 0.036 over 30 steps with one engine, 0.011 throughout with another);

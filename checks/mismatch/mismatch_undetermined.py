@@ -20,7 +20,7 @@ def mismatch_undetermined(
     """The token batch does not show why rollout engine and trainer differ.
 
     ## What it sees
-    The check fires if the difference exceeds rounding (k3 KL above 2e-3) and the token batch shows no cause for more
+    The check fires if the difference exceeds rounding (k3 KL above 0.002) and the token batch shows no cause for more
     than half of it. The check is silent if both sides agreed on the first batch (k3 KL below 1e-4).
 
     ## Thresholds
@@ -36,8 +36,8 @@ def mismatch_undetermined(
     mismatch_causes: {"routing": [0.2, 0.1]}
     rollout_mismatch_kl: 0.01
     ```
-    Info at step 1: The token batch does not show why 80% of the log-probability difference arises. Weight versions or
-    reference log-probabilities would separate stale weights from other causes.
+    Info at step 1: The token batch does not explain 80% of the log-probability difference. Weight versions or reference
+    log-probabilities would separate stale weights from other causes.
 
     ```text
     mismatch_causes: {"routing": [0.8, 0.1]}
@@ -58,7 +58,7 @@ def mismatch_undetermined(
     share = each(unexplained, mismatch_causes)
     return fires(
         (share > rest) & (rollout_gap > warn) & ~(baseline(rollout_gap, 1) < equal),
-        "The token batch does not show why {share:.0%} of the log-probability difference arises. Weight versions or "
+        "The token batch does not explain {share:.0%} of the log-probability difference. Weight versions or "
         "reference log-probabilities would separate stale weights from other causes.",
         hold=(1, 1),
         share=share,

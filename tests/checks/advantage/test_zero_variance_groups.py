@@ -15,7 +15,7 @@ def test_levels_over_ten_steps(dead: int, severity: str | None) -> None:
         assert found is not None
         assert found.message == (
             "90.0% of the groups in the last 10 steps have identical rewards, so they contribute no gradient (90.0% "
-            "over the run; 41.1% expected for binary rewards at this success rate)."
+            "over the whole run; 41.1% expected for binary rewards at this success rate)."
         )
 
 

@@ -19,8 +19,8 @@ def test_two_heaps() -> None:
     found = find("DAT001", **dead(6, 7))
     assert found.severity == "warning"
     assert found.message == (
-        "30% of the prompts are always solved and 35% are never solved, which leaves few with a signal (expected at "
-        "uniform difficulty: 1% together)."
+        "30% of the prompts are always solved and 35% are never solved, so few prompts have a signal. The share "
+        "expected at uniform difficulty is 1%."
     )
 
 

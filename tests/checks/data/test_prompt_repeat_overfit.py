@@ -13,7 +13,7 @@ def test_ten_passes_without_gain_on_held_out_prompts() -> None:
     assert (found.severity, found.onset_step) == ("warning", 21)
     assert found.message == (
         "After 14 passes over the prompts, the reward has risen, but the held-out score has not risen "
-        "beyond its noise (0.304 at the start, 0.306 now)."
+        "beyond noise (0.304 at the start, 0.306 now)."
     )
 
 

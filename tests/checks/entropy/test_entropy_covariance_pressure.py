@@ -14,8 +14,8 @@ def test_fires_as_info_and_warns_where_the_forecast_is_empty() -> None:
     assert found is not None
     assert (found.severity, found.onset_step, found.detected_step) == ("info", 20, 22)
     assert found.message == (
-        "The covariance of log-probability and advantage is rising (0.024). At this rate, entropy will fall from 1 "
-        "to 1 nats within 50 rows."
+        "The covariance of log-probability and advantage is rising (0.024). At the current rate, entropy will fall "
+        "from 1 to 1 nats within 50 rows."
     )
     columns: dict[str, Any] = {"logp_advantage_cov": RISING, "entropy_mean": FALLING}
     assert (run_check("ENT010", **columns) or found).severity == "info"

@@ -25,7 +25,7 @@ def test_the_warning_and_a_collapse_within_two_steps(collapsed: int, fires: bool
         assert (found.severity, found.confidence, found.onset_step) == ("critical", "high", collapsed + 1)
         assert found.evidence["line"] == 1877
         assert found.message == (
-            "Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped and "
+            "Responses are generated in train mode with gradient checkpointing on. The KV cache is dropped, and "
             "everything after the first token is garbage."
         )
 

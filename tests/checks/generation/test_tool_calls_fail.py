@@ -10,7 +10,7 @@ def test_the_first_row_is_a_remark_and_the_second_a_warning() -> None:
     assert (alone.severity, alone.kind) == ("info", "risk")
     both = find("GEN009", tool_failure_rate="0.8 0.6")
     assert (both.severity, both.kind, both.onset_step) == ("warning", "risk", 1)
-    assert both.message == "70% of recent tool calls fail (70% over the run)."
+    assert both.message == "70% of recent tool calls fail (70% over the whole run)."
 
 
 @pytest.mark.parametrize(
@@ -59,4 +59,4 @@ def test_a_run_that_learns_in_spite_of_failures_is_reported_and_not_flagged() ->
 def test_rows_without_a_call_are_left_out() -> None:
     assert run_check("GEN009", tool_failure_rate="1x9", tool_calls_per_response="0x9") is None
     both = find("GEN009", tool_failure_rate="1 0 1 0", tool_calls_per_response="2 0 3 0")
-    assert both.message == "100% of recent tool calls fail (100% over the run)."
+    assert both.message == "100% of recent tool calls fail (100% over the whole run)."

@@ -206,7 +206,7 @@ def test_a_few_rows_with_many_cut_responses_are_a_remark_in_a_run_that_learns() 
     """Each row may be one prompt."""
     rising = [0.2 + 0.01 * n for n in range(40)]
     found = find("LEN003", truncated_rate="0.1x35 0.8x5", reward_mean=rising)
-    message = "80% of the responses are truncated at the length limit (19% over the run)."
+    message = "80% of the responses are truncated at the length limit (19% over the whole run)."
     assert (found.severity, found.message) == ("info", message)
 
 

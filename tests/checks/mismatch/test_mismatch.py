@@ -87,7 +87,7 @@ def test_growth_since_a_first_batch_that_agreed_shows_stale_weights() -> None:
 def test_says_that_the_cause_is_unknown() -> None:
     found = find("MIS012", mismatch_causes=[{"routing": [0.2, 0.1]}], rollout_mismatch_kl="0.01")
     assert found.message == (
-        "The token batch does not show why 80% of the log-probability difference arises. Weight versions or reference "
+        "The token batch does not explain 80% of the log-probability difference. Weight versions or reference "
         "log-probabilities would separate stale weights from other causes."
     )
     assert run_check("MIS012", mismatch_causes=[{"routing": [0.5, 0.1]}], rollout_mismatch_kl="0.01") is None
