@@ -28,7 +28,7 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    rows, printed, failed = Rows(file, FORMAT), deque[tuple[int, str]](maxlen=TAIL), False
+    rows, printed, code = Rows(file, FORMAT), deque[tuple[int, str]](maxlen=TAIL), None
     with file.open() as stream:
         for record in records(stream, rows):
             try:
@@ -39,13 +39,13 @@ def read(file: Input) -> list[Run]:
                     if number == _CONSOLE:
                         printed += [(len(rows), text(part)) for field, part in fields(value) if field == 3]
                     elif number == _EXIT:
-                        failed = any(field == 1 and code for field, code in fields(value))
+                        code = next((part for field, part in fields(value) if field == 1), 0)
             except WireError:
                 rows.unreadable(len(rows) + 1)
     run = rows.run()
     # if the program failed, its last rows may be written after the traceback
-    tail = "".join(part for count, part in printed if failed or count == len(rows))
-    if end := ending(enumerate(tail.splitlines(), 1), 0):
+    tail = "".join(part for count, part in printed if code or count == len(rows))
+    if code != 0 and (end := ending(enumerate(tail.splitlines(), 1), 0)):
         end.line = 0  # these are line numbers of the console, not of the file
         conclude(run, end)
     return [run]
