@@ -74,7 +74,7 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What distinguishes a framework from its forks: modules, sections and keys that only the framework has.
+    """The modules, sections and keys that only the framework has, and none of its forks.
 
     Attributes:
         episodes: keys that contain the group size in forks whose agents take several turns.
