@@ -452,8 +452,8 @@ PRECISIONS: list[Precision] = []
 
 @contextmanager
 def precision() -> Iterator[Precision]:
-    """Record whether any module computes in half precision inside the block, because of its own weights or of
-    autocast."""
+    """Record whether any module computes in half precision inside the block, because of the precision of its weights or
+    of autocast."""
     with kept_in(PRECISIONS, Precision()) as found:
         handle = torch.nn.modules.module.register_module_forward_hook(found)
         try:
