@@ -29,8 +29,8 @@ class PluginError(ConfigError):
 
 
 class Accepted(msgspec.Struct, forbid_unknown_fields=True):
-    """A finding that does not fail the gate: its code, the reason, the last day on which it is accepted, and a pattern
-    of the affected files."""
+    """An accepted finding, which does not fail the gate: its code, the reason, the last day of the acceptance, and a
+    pattern of the affected files."""
 
     code: str
     reason: Annotated[str, msgspec.Meta(pattern=r"\S")]

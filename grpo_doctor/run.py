@@ -320,9 +320,9 @@ class Table(msgspec.Struct, kw_only=True):
 class RunBuilder:
     """Collects rows in the order of the log and turns them into a `Run`.
 
-    Consecutive rows of one step are merged: the last value is kept, except that counts are summed, and maxima and the
-    gradient norm keep the largest value. A non-finite value always takes precedence. If the step counter goes back, a
-    new segment begins.
+    Consecutive rows of one step are merged. Counts are summed; maxima and the gradient norm keep the largest value;
+    other fields keep the last value. A non-finite value always takes precedence. If the step counter goes back, a new
+    segment begins.
     """
 
     def __init__(self, source: str = "", format: str = "records") -> None:

@@ -52,8 +52,8 @@ def stated(lines: Iterable[str]) -> dict[str, str]:
 
 
 def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, str]:
-    """Return the versions that affect a framework: its own version, the versions of libraries, and the version of a
-    trainer that it builds on or that builds on it.
+    """Return the versions that affect a framework: its own version, the versions of libraries, and those of trainers
+    that it builds on or that build on it.
 
     If the framework is unknown, the version of a trainer is included only if the log names exactly one trainer.
     """

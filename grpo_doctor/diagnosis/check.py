@@ -268,7 +268,7 @@ def any_of(*fields: str, optional: bool = False) -> Any:
 
 def once_known(*fields: str) -> Any:
     """Return the default of a parameter that is recorded only on some rows. The check starts on the first row on which
-    one of these fields is known; before that row, the value is NaN."""
+    one of the fields is known; before that row, the value is NaN."""
     return AnyOf(fields, sparse=True)
 
 

@@ -10,8 +10,8 @@ for a lower severity. A condition is
 - ``world_size % tensor_parallel``: the value is not divisible by the operand;
 - ``kl_target < smallest``: a comparison with a number, a threshold of the entry, or another value.
 
-Each of ``phrases`` inserts words into the message. It consists of a condition, the words if the condition is true, and
-the words if it is false.
+Each of ``phrases`` inserts words into the message. A phrase consists of a condition, the words if the condition is
+true, and the words if it is false.
 """
 
 from __future__ import annotations

@@ -231,8 +231,8 @@ _STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
-    """Return a function that selects the arguments of a check from the values of a row: the first known alternative of
-    each field (the last one if none is known), and states of success series."""
+    """Return a function that selects the arguments of a check from the values of a row. The function selects states of
+    success series, and the first known alternative of each field (the last if none is known)."""
     names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
     names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
     if len(names) < 2:

@@ -124,8 +124,8 @@ class LiveDoctor:
         return fresh
 
     def _next(self, record: StepRecord, samples: tuple[Sample, ...]) -> _Row:
-        """Return the row of a record. This is a new row, or the newest row with this record added and with the
-        examination reset."""
+        """Return a new row for a record. If the record belongs to the newest row, reset the examination, and return
+        that row with the record added."""
         row = self._row
         if row is not None and continues(record, row.records[-1]):
             self.examination.restore(row.before)

@@ -58,8 +58,8 @@ DECLARED = (
 )
 CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
 """Remedies that are withheld if the reward has been constant since the first row, or if the task reward has never been
-above 0. These remedies have no effect until the reward function works. A higher response limit is not in this list,
-because it can make the reward function work."""
+above 0. The listed remedies have no effect until the reward function works. A higher response limit is not in this
+list, because it can make the reward function work."""
 REFUTED = (
     ("too_low", "lower-learning-rate", "the learning rate is too low"),
     ("solved", "check-the-reward", "the task is solved"),

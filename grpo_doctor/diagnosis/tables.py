@@ -224,8 +224,8 @@ test."""
 
 
 def before_next_run(findings: Sequence[Finding]) -> list[str]:
-    """Return what to do before the next run: what to verify, what not to use, what to change, and what to watch, each
-    in the order of the findings."""
+    """Return what to verify, what not to use, what to change, and what to watch before and during the next run, in the
+    order of the findings."""
     grave = [f for f in findings if f.level >= Severity.WARNING and f.role != "symptom"]
     grave = [f for f in grave if f.role != "note" and not f.explained_by] or grave[:3]
     verify = [f"Verify first ({f.code}): {rival.separated_by}" for f in grave for rival in f.rivals]

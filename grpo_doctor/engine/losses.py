@@ -15,8 +15,8 @@ from .settings import Settings
 EPSILON = 1e-4
 """Value that is added to the standard deviation before division, as in TRL."""
 EQUAL = 1e-8
-"""Range within which the rewards of a group count as equal. A test on the advantages would not work, because the
-float32 mean of eight equal rewards differs from the rewards in the last bit, so the z-scores are not 0."""
+"""Range within which the rewards of a group count as equal. A test on the advantages would not work. The float32 mean
+of eight equal rewards differs from the rewards in the last bit, so the z-scores are not 0."""
 
 
 def live_groups(rewards: Tensor) -> Tensor:

@@ -223,7 +223,7 @@ def make_example(rng: random.Random) -> Example:
 def demonstration(rng: random.Random, target: Workflow, *, hint: float, bias: float, corrupted: float) -> list[str]:
     """Return the words of a warm-up response: mostly valid, weakly biased towards the target, sometimes corrupted.
 
-    ``hint`` is the probability of the target, ``bias`` is the weight of the target's operators, and ``corrupted`` is
+    ``hint`` is the probability of the target, and ``bias`` is the weight of the target's operators. ``corrupted`` is
     the probability that a random word replaces one word.
     """
     words = (target if rng.random() < hint else _random_workflow(rng, target, bias)).words()

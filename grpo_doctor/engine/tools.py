@@ -1,4 +1,4 @@
-"""A task with tools: the model finds the prices of items in a shop by calling a lookup and a calculator, whose answers
+"""A task with tools. The model finds the prices of items in a shop by calling a lookup and a calculator, whose answers
 become part of the response."""
 
 from __future__ import annotations

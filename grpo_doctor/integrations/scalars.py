@@ -77,12 +77,13 @@ class LoggedRun:
         responses: Path | None = None,
         rollouts: Sequence[Sample] = (),
     ) -> dict[str, float]:
-        """Add the metrics of a step, with some or all of its responses, or with the file that contains all of them.
+        """Add the metrics of a step, with some or all responses of the step, or with the file that contains all its
+        responses.
 
         All responses together provide fields that metrics do not contain: rewards of groups, loops and tool calls.
 
-        The result is the series for the trainer's own loggers (`Session.series`). It is empty before training and after
-        a failure.
+        The result is the series for the trainer's own loggers (`Session.series`), which is empty before training and
+        after a failure.
         """
         return self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts) or {}
 

@@ -7,7 +7,7 @@ configuration:
     '+trainer.grpo_doctor.on="error=stop"' +trainer.grpo_doctor.out=runs/mine
 
 A stop raises `TrainingStopped` after the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``,
-every step is checked together with its responses. This happens one step later, when the responses are on disk.
+every step is checked together with its responses, but one step later, when the responses are on disk.
 """
 
 from __future__ import annotations

@@ -86,8 +86,8 @@ SCALES: Mapping[str, Scale] = {
     str(LARGE["model"]): Scale(LARGE, MOST_SEVERE, (FIXED,)),
     str(REAL["model"]): Scale(REAL, MOST_SEVERE, seeds=1),
 }
-"""The models: the tiny model with every treatment of every fault, the large model with fixes of the most severe faults,
-and the real model without treatments."""
+"""The models: the tiny model with every treatment, the large model with fixes of the most severe faults, and the real
+model without treatments."""
 
 
 class Job(NamedTuple):

@@ -125,8 +125,8 @@ def _assume_defaults(launch: Launch, framework: Framework, found: Configuration)
 
 
 def _only_by_keys(launch: Launch, framework: Framework, found: Configuration) -> bool:
-    """Return whether only keys indicate the framework, because the program is custom, or because all keys of the
-    document are in sections that the framework does not have."""
+    """Return whether only keys indicate the framework. This is the case for a custom program, and for a document whose
+    keys are all in sections that the framework does not have."""
     if not launch.program:
         return bool(framework.fields) and all("." in key for key in found.keys.values())
     return bool(framework.fields) and not framework.starts(launch.program, least=0)
@@ -186,8 +186,8 @@ def _hold(name: str, entry: Entry, found: Configuration) -> None:
 
 
 def _suffixes(launch: Launch, framework: Framework) -> Mapping[str, Entry]:
-    """Map every key that identifies an entry to the entry. These keys are the full key and its endings. An entry in a
-    section of `OTHERS` has only endings with two or more parts."""
+    """Map the full key of every entry, and the endings of this key, to the entry. An entry in a section of `OTHERS` has
+    only endings with two or more parts."""
     index: dict[str, Entry] = {}
     for entry in launch.entries:
         if entry.key not in index or index[entry.key].value is None:

@@ -98,7 +98,7 @@ def _asked(check: Check) -> Iterable[str]:
 
 
 def _wanted(needs: list[str], found: Configuration) -> bool:
-    """Return whether to report a skipped rule. It is reported if all its missing settings are in `WANTED`.
+    """Return whether to report a skipped rule. A rule is reported if all its missing settings are in `WANTED`.
 
     A skipped rule about an optional key, such as an entropy target, is not reported.
     """

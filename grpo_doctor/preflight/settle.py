@@ -179,8 +179,8 @@ def _of_module(launch: Launch, found: Configuration) -> None:
 
 
 def _of_fork(launch: Launch, found: Configuration) -> None:
-    """Remove settings that are unknown in a fork with its own rollout code, in which a row of the batch may be a turn,
-    and the number of turns is unknown."""
+    """Remove settings that are unknown in a fork with its own rollout code. In a fork, a row of the batch may be a
+    turn, and the number of turns is unknown."""
     settings, forks = found.settings, found.framework.forks
     own = _fork(launch, forks) if forks.sections else ""
     of_episodes = found.keys.get("group_size") in forks.episodes

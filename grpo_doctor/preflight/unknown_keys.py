@@ -64,8 +64,8 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
 def name_misspelt(launch: Launch, found: Configuration) -> None:
     """Add the unused keys that are probably misspelled keys of the framework.
 
-    A document or a command may contain keys of other programs, so only keys that differ from a key of the framework by
-    one typing error are added.
+    A document or a command may contain keys of other programs. Therefore, a key is added only if one typing error
+    separates it from a key of the framework.
     """
     framework = found.framework
     custom = framework is HAND_WRITTEN

@@ -152,7 +152,7 @@ def _reward_of(engine: Engine) -> Callable[..., list[float]]:
 def trl_adapter(trainer: Any, *, prompts: Sequence[Prompt] | None = None) -> Adapter:
     """Return an adapter for a TRL GRPOTrainer (1.x): its generation, batch, advantages, loss and backward pass.
 
-    Its entry points call the trainer's own functions (`_generate_and_score_completions`, `compute_loss`), and restore
+    The entry points call the trainer's own functions (`_generate_and_score_completions`, `compute_loss`), and restore
     the trainer's logging buffers and counters after each call.
     """
     return _Trl(trainer, prompts).adapter()

@@ -496,8 +496,8 @@ def _once(found: Found, called: str, arguments: dict[str, str], has: Held) -> li
 
 
 def _of_one_group(found: Found) -> bool:
-    """Return whether an advantage function takes the rewards of one group. This is the case if the function averages
-    over all rewards, takes no group size, and forms no groups."""
+    """Return whether an advantage function takes the rewards of one group. A function for one group averages over all
+    rewards, takes no group size, and forms no groups."""
     grouped = any(_value(p, _NAMES["given"]["advantages"]) == "rewards.shape[1]" for p in found.parameters)
     made = (n for n in ast.walk(found.node) if isinstance(n, ast.Call))
     calls = [(getattr(n.func, "attr", ""), n) for n in made]

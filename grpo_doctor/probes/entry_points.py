@@ -34,7 +34,7 @@ class Batch(NamedTuple):
     works too."""
 
     input_ids: Tensor
-    """(N, T) int64: prompt and response, padded on either side."""
+    """(N, T) int64: prompt and response, padded on the left or right."""
     attention_mask: Tensor
     """(N, T) 1 on real tokens, 0 on padding."""
     mask: Tensor
@@ -169,7 +169,8 @@ SEAMS = tuple(name for name in vars(Seams) if not name.startswith("_"))
 
 
 class Unjudged(Exception):  # noqa: N818  (not an error: a probe's way to say why it cannot tell)
-    """Raised by a probe that cannot decide whether its property holds; the message names the missing part."""
+    """Raised by a probe that cannot decide whether the trainer has the tested property; the message names what is
+    missing."""
 
 
 class NotApplicable(Unjudged):

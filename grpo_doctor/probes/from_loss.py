@@ -96,9 +96,9 @@ class Lost:
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the log-probabilities from the forward passes of the reference.
 
-        If one model serves as policy and reference (with its adapter switched off for the reference), a pass without
-        gradient may belong to the old policy or a sampler instead. Of the passes that act like a reference, the pass
-        that differs most from the policy is used.
+        If the reference is the policy with its adapter switched off, a pass without gradient may belong to the old
+        policy or to a sampler instead. Of the passes that act like a reference, the pass that differs most from the
+        policy is used.
         """
         other = self.adapter.reference
         own = [f for f in self.beside if other is not None and f.module is language_model(other)]
@@ -120,9 +120,10 @@ class Lost:
         """Return the log-probabilities from the passes without gradient for the role "old" or "reference". If several
         passes fit the role, each gives one table, keyed by the position of the first sample's pass.
 
-        If the adapter has a reference, the forward passes of that reference are used. Otherwise the roles are inferred:
-        without advantages, the gradient depends only on the reference; with advantages, it also depends on the old
-        policy. If the KL term is weighted by the ratio, the gradient depends on both, and either may be the reference.
+        If the adapter has a reference, the forward passes of that reference are used. Without a reference, the roles
+        are inferred. At zero advantages, the gradient depends only on the reference; at other advantages, it depends on
+        the old policy as well. If the KL term is weighted by the ratio, the gradient depends on both, and either may be
+        the reference.
         """
         number = {id(self.beside[n]): n for n in self.of_role(role) if n < len(self.beside)}
         held = _held(self.samples, self.beside)  # passes of a sampling loop contain only part of the text

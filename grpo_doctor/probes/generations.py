@@ -32,7 +32,7 @@ class Call(NamedTuple):
 @contextmanager
 def generations(model: Any, handle: Callable[..., Any], own: Callable[..., Any] | None = None) -> Iterator[None]:
     """Redirect every transformers ``generate`` inside the block to ``handle(generate, module, *args, **kwargs)``.
-    This applies to the adapter's model, to the language model inside it, and to every other model.
+    The calls of the adapter's model, of the language model inside it, and of every other model are redirected.
 
     A model's own ``generate`` may have any arguments and results: it is a sampling loop over the model's forward
     passes, or it calls another ``generate``. If ``own`` is given, a model's own ``generate`` is redirected to it.
@@ -324,8 +324,8 @@ class _Loop:
 
     A loop that begins at the shortest prompt replaces sampled tokens with the rest of the longer prompts; a row's
     response begins after its prompt. A loop may pass its sampled tokens through the model again, to store their
-    log-probabilities. It then draws the same tokens. A forward pass over complete earlier responses only scores them,
-    for example for old log-probabilities. A scoring pass does not belong to the loop and is not changed.
+    log-probabilities. In that case, the loop draws the same tokens. A forward pass over complete earlier responses only
+    scores them, for example for old log-probabilities. A scoring pass does not belong to the loop and is not changed.
     """
 
     def __init__(

@@ -90,8 +90,8 @@ def pushes(
 
     Args:
         signs: the advantages.
-        log_ratios: difference between the policy's and the old log-probability of each sample's first token. It has an
-            effect only if the loss takes old log-probabilities from a forward pass without gradient.
+        log_ratios: difference between the policy's and the old log-probability of each sample's first token. The
+            log-ratios have an effect only if the loss takes old log-probabilities from a forward pass without gradient.
         sampler_alone: lower only the log-probabilities that the sampler of the loss reports.
     """
     some = torch_of(signs, model)
@@ -114,8 +114,8 @@ _Gradients = list[tuple[Forward, Tensor]]
 def _owed(
     taken: Callable[[Tensor], _Gradients], advantages: Tensor, known: dict[Any, Any]
 ) -> tuple[float, _Gradients, float]:
-    """Return the largest gradient on the logits, the part of the gradients that is due to the advantages, and the share
-    of the maximum below which a gradient counts as 0.
+    """Return the largest gradient on the logits, the part of the gradients due to the advantages, and the share of the
+    maximum below which a gradient counts as 0.
 
     The part that is due to the advantages is the difference from the gradients without advantages. If the loss adds a
     critic's advantages, larger advantages are used, so that those of the critic are negligible. If the sum is whitened,
@@ -218,8 +218,8 @@ def beside(
     advantages: Tensor,
     known: Iterable[int] = (),
 ) -> list[Beside]:
-    """Return the passes without gradient, in order. Such a pass belongs to the old policy, belongs to the reference, or
-    has no effect. The effect of the passes at the ``known`` positions is not measured."""
+    """Return the passes without gradient, in order. A pass without gradient belongs to the old policy, belongs to the
+    reference, or has no effect. The effect of the passes at the ``known`` positions is not measured."""
     samples, places = (prompts, responses, advantages), structure(loss, models, prompts, responses).detached
     with scripted_sampling() as sampling:
         before, others = _changed(loss, models, samples, (), places)
@@ -416,9 +416,9 @@ def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: An
 def sampler_weights(
     loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids], far: float
 ) -> tuple[list[Tensor], list[float]] | None:
-    """Return the weights (R,) of the tokens of each sample, and the factor by which the weight of the first token
-    changes if the sampler reports a log-probability that is lower or higher by ``far``. Return None if the loss does
-    not use the values of the sampler."""
+    """Return the weights (R,) of the tokens of each sample, and a factor per sample. The factor is the change in the
+    weight of the first token if the sampler reports a log-probability that is lower or higher by ``far``. Return None
+    if the loss does not use the values of the sampler."""
     if not structure(loss, [model], prompts, responses).samples:
         return None
     temperature = temperature_of(loss, model, prompts, responses) or 1.0

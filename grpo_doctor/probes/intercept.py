@@ -173,8 +173,8 @@ _TEXT = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "position_ids
 def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] | None = None) -> Tensor:
     """Return a model's logits (N, T, V) for ids (N, T) and their attention mask; position ids do not count padding.
 
-    Images and similar inputs are passed with the ids. These are the given inputs, or else the inputs of the earlier
-    generation from these prompts. A model without an attention mask receives each row separately, without padding.
+    Images and similar inputs are passed with the ids: the given inputs, or else the inputs of the earlier generation
+    from the same prompts. A model without an attention mask receives each row separately, without padding.
     """
     takes = inspect.signature(language_model(model).forward).parameters
     if "attention_mask" not in takes and not bool(real.all()):

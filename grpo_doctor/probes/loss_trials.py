@@ -153,9 +153,8 @@ def entropy_cases(
     reference: torch.nn.Module | None,
     settings: Mapping[str, Any],
 ) -> Generator[EntropyCase]:
-    """Yield cases for all samples together and for each sample: one at zero advantages, and one for the part of the
-    gradient that is an even function of the advantages. Cases are computed on demand, because each case needs separate
-    gradients.
+    """Yield two cases for all samples together and for each sample: one at zero advantages, and one for the gradient's
+    even part in the advantages. Cases are computed on demand, because each case needs separate gradients.
     """
     made, _, responses = answered(render, tokenizer, model, prompts, (4, 2, 5, 3))
     temperature = float(settings.get("temperature") or 1.0)

@@ -75,7 +75,7 @@ FINAL = "It is done."
 
 def calls_of(roll: Callable[..., Any], prompts: Sequence[Prompt]) -> list[str]:
     """Return texts that may call a tool: examples in the prompts, matches of the trainer's regular expressions, and a
-    call or a word between two tags that occur in the trainer's code."""
+    call or a word between two tags in the trainer's code."""
     texts, patterns = written_in([getattr(roll, "rollout", roll)])
     words = [str(m.get("content")) for p in prompts for m in (p if isinstance(p, list) else [{"content": p}])]
     shown = [found[0] for text in (*words, *texts) for found in re.finditer(r"<(\w+)>[^<>]{1,80}</\1>", text)]

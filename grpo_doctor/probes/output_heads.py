@@ -89,8 +89,8 @@ class States:
 
 
 def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: float = 1.0) -> tuple[Tensor, float]:
-    """Return the gradient (M, V) on logits that explains a gradient on states (M, H), for a loss that uses the
-    log-probability of one token at each position.
+    """Return the gradient (M, V) on logits that explains a gradient on states (M, H). The loss must use the
+    log-probability of one token per position.
 
     The gradient on logits is ``c * (one_hot(token) - softmax(logits / T))``. The token is the best fit; T is the same
     for all positions, and is searched unless the given T fits.

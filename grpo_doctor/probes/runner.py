@@ -227,9 +227,9 @@ def _unused(adapter: Adapter, results: list[Result], whole: bool) -> tuple[list[
 
 
 def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]], slowest: list[float]) -> Adapter:
-    """Return the adapter with entry points that record their last arguments (the most recently called entry point
-    last), and the duration of the slowest call in seconds. A call with advantages of 0 is the baseline of another call,
-    and does not replace the recorded arguments."""
+    """Return the adapter with entry points that record their last arguments, and the duration of the slowest call in
+    seconds. The most recently called entry point comes last. A call with advantages of 0 is the baseline of another
+    call, and does not replace the recorded arguments."""
 
     def noting(name: str, seam: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(seam)

@@ -1,5 +1,5 @@
-"""Locates the samples of a loss in the forward passes of its model, even if the samples are padded on the left or
-right, shifted, packed or repacked.
+"""Locates the samples of a loss in the forward passes of its model, even if the samples are padded on any side,
+shifted, packed or repacked.
 
 Samples are found by their ids, without assumptions about the layout. A row may contain one or several samples. The last
 token of a response may be missing if the trainer passes all tokens except the last one to the model. In this case, the
@@ -103,7 +103,7 @@ def located(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequ
     gradient on the sample is preferred.
 
     A response after its own prompt is preferred to a response after other ids. A row may lack the last token of a
-    response if the model receives all tokens except the last one, or if the trainer lost that token. The gradient at
+    response, because the model receives all tokens except the last one, or because the trainer lost it. The gradient at
     the position of the missing token distinguishes the two cases. Without a gradient, shorter rows of the batch decide:
     they show whether the model receives last tokens.
     """

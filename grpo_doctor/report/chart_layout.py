@@ -54,8 +54,8 @@ class Tick(NamedTuple):
 
 
 class Label(NamedTuple):
-    """The name of a finding in a timeline: its height (as a share), its text, and the start of its bar, in x units and
-    as a share of the width."""
+    """The name of a finding in a timeline: its height (as a share), its text, and the start of its bar (in x units, and
+    as a share)."""
 
     at: str
     label: str

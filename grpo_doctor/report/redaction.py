@@ -1,7 +1,8 @@
 """Redacts secrets, escapes invisible characters and workflow commands, and cuts long texts before anything is shown.
 
-Redaction covers listed kinds of secrets, not every possible secret. These are the shapes in ``secret_shapes.toml``,
-passwords in URLs, private key blocks, values under the name of a secret, and long words that look random.
+Redaction covers listed kinds of secrets, not every possible secret. The listed kinds are the shapes in
+``secret_shapes.toml``, passwords in URLs, private key blocks, values under the name of a secret, and long words that
+look random.
 """
 
 from __future__ import annotations
@@ -309,8 +310,7 @@ def inert(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text as one line, so that no part of a file name can begin a line that a CI service would run as a
-    command."""
+    """Return the text as one line, so that no part of a file name can begin a command line for a CI service."""
     return " ".join(clean(text).split())
 
 

@@ -56,7 +56,7 @@ class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A rule with the consequences of a setting. Its condition is that the setting is present, has a given value
+    """A rule with the consequences of a setting. The rule applies if the setting is present, has a given value
     (``is``), has any other value (``is_not``), or was read from ``key``.
 
     ``set`` sets other settings or capabilities to a value, and ``take`` copies the value of an intermediate setting.

@@ -33,8 +33,8 @@ _GLOBAL = re.compile(r"(?m)^#\s*@package\s+_global_")
 BUILT_ON = 50
 """Maximum number of base configurations per file."""
 _DOTS = re.compile(r"(?<![\w\-\"'])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
-"""Matches dotted TOML keys that are nested deeper than in any real configuration. Such keys are rejected, because the
-parser's memory use grows with the square of the depth."""
+"""Matches dotted TOML keys that are nested deeper than in any real configuration. Documents with these keys are
+rejected, because the parser's memory use grows with the square of the depth."""
 
 
 def read_document(text: str, path: Path, depth: int = 0, said: Mapping[str, Any] | None = None) -> list[Launch]:

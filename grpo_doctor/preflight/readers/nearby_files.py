@@ -52,14 +52,13 @@ def unrooted(named: str) -> str:
 
 
 def around(path: Path) -> frozenset[str]:
-    """Return the file names in the folders that are searched for a named file, and in the ``src`` folders of these
-    folders."""
+    """Return the file names in the folders that are searched for a named file, and in the ``src`` subfolders."""
     return frozenset(name for outer in _folders(path) for inner in (outer, outer / "src") for name in _names(inner))
 
 
 def named_like(path: Path, patterns: Sequence[str]) -> Iterator[Path]:
-    """Yield matching files in the folder of a file and in its parent folders: the nearest folder first, and within a
-    folder in the order of the patterns."""
+    """Yield matching files in the folder of a file and in its parent folders. The nearest folder comes first; the files
+    of a folder are in the order of the patterns."""
     any_of_them = re.compile("|".join(patterns))
     for folder in _folders(path):
         names = sorted(filter(any_of_them.fullmatch, _names(folder)))

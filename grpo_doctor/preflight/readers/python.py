@@ -96,8 +96,8 @@ def read_modules(
 
 
 def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
-    """Return the settings of a script that is started with options. These are its first configuration or, if there is
-    none, the defaults of its options.
+    """Return the settings of a script that is started with options: its first configuration or, if it has none, the
+    defaults of its options.
 
     Raises `ReadError`.
     """

@@ -361,8 +361,8 @@ def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
 
 
 def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
-    """Add a launch for a command that passes settings. A line that contains only arguments is added to the previous
-    command, as the author intended, although the shell does not pass these arguments to the command.
+    """Add a launch for a command that passes settings. A line with only arguments is added to the previous command, as
+    the author intended, although the shell does not pass the arguments.
     """
     first, line = words[0]
     if (first.startswith("--") or _OVERRIDE.match(first)) and launches:

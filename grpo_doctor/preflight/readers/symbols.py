@@ -31,8 +31,8 @@ _IS_MAIN = re.compile(r"\b__name__\b")
 
 
 class Branch(NamedTuple):
-    """The lines of a branch, its condition (an expression, or None if there is no condition), and the result of the
-    condition with which the branch runs."""
+    """The lines of a branch, its condition (an expression, or None without a condition), and the value of the condition
+    for which the branch runs."""
 
     first: int
     last: int
