@@ -21,7 +21,7 @@ from .limits import Budget
 
 
 class ConfigError(ValueError):
-    """Invalid settings; the message names file and key."""
+    """Invalid settings; the message names the file and the key."""
 
 
 class PluginError(ConfigError):
@@ -179,7 +179,7 @@ def _entry_points(folders: tuple[str, ...]) -> bytes:
 
 
 def plugins(group: str) -> Iterator[tuple[str, Any]]:
-    """Return the objects that installed packages register in a group of entry points, each with the name that messages
+    """Yield the objects that installed packages register in a group of entry points, each with the name that messages
     use.
 
     `importlib.metadata` takes half as long to import as numpy, so it is imported only if a package registers objects in

@@ -22,7 +22,7 @@ FIRST = "0"
 
 
 class AdvisoryError(ValueError):
-    """An invalid entry; the message names file, entry and fix."""
+    """An invalid entry; the message names the file, the entry and the fix."""
 
 
 class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):

@@ -11,13 +11,13 @@ from ..run import Table
 from .matching import Match
 
 CODE = "CFG039"
-"""The check that reports advisories."""
+"""Code of the check that reports advisories."""
 SHOWN = 3
 """Maximum number of advisories in one sentence; the table lists all advisories."""
 
 
 def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
-    """Add the settings that CFG039 requires."""
+    """Add the settings that the check CFG039 requires."""
     sure = _sure(found)
     if not sure:
         return

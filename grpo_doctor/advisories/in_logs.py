@@ -23,7 +23,7 @@ from .matching import COMPARE, Match, matches
 from .versions import applicable, stated
 
 LINES = 2_000
-"""Number of lines at the head of a log that are searched for versions."""
+"""Number of lines at the start of a log that are searched for versions."""
 TEXTS = (".log", ".txt", ".out", ".err", ".ipynb", "")
 """Suffixes of logs that may print versions, and of the package list of a W&B run."""
 SHARE = 0.5

@@ -221,7 +221,7 @@ class Catalogue:
         return any(check.code.startswith(w.upper()) or w.lower() in (check.name, check.family) for w in words)
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
-        """Return the checks that match ``select`` (all if empty) without those that match ``ignore``."""
+        """Return the checks that match ``select`` (all if empty), except checks that match ``ignore``."""
         chosen, unwanted = ([FORMER.get(word, word) for word in words] for words in (select, ignore))
         for word in (*chosen, *unwanted):
             if not any(self.matches(c, [word]) for c in self.checks.values()):
@@ -234,7 +234,7 @@ class Catalogue:
 
 @contextmanager
 def _from_source() -> Iterator[None]:
-    """Make imports inside the block ignore compiled files, which may differ from the source, and write none."""
+    """Make imports inside the block neither read nor write compiled files, which may differ from the source."""
     before = sys.pycache_prefix, sys.dont_write_bytecode
     sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
     try:

@@ -33,9 +33,9 @@ Role = Literal["cause", "outcome", "symptom", "note"]
 
 HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "Sources")
 THRESHOLDS = re.compile(r"^## Thresholds[^\n]*\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-"""The sections of a page that explain its thresholds, one list item each."""
+"""The sections of a page that explain its thresholds, with one list item per threshold."""
 PROVES = "What this certifies, and what it does not"
-"""Heading on the page of every check that has a probe."""
+"""Heading of the section about the probe, on the page of every check that has a probe."""
 ACROSS = "Across runs"
 """Heading of the section on comparisons, on the page of a check."""
 
@@ -273,7 +273,7 @@ def once_known(*fields: str) -> Any:
 
 
 class CheckError(ValueError):
-    """A check file that cannot be loaded; the message states file, code and fix."""
+    """A check file that cannot be loaded; the message states the file, the code and the fix."""
 
 
 class Check:
@@ -435,7 +435,8 @@ class Check:
             raise ValueError(f"takes a whole number of at least 1, not {value}")
 
     def take_conclusion(self, function: Callable[..., Any]) -> None:
-        """Read the premises from the signature: codes, required unless they have a default."""
+        """Read the premises, which are codes of checks, from the signature. A premise is required unless its parameter
+        has a default."""
         self.conclusion = function
         self.premises = {name: needed for name, (needed, _) in _positional(function).items()}
 

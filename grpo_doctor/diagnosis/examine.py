@@ -22,7 +22,7 @@ from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 from .wording import rendered
 
 BLOCK = 8192
-"""Number of rows per block, which bounds memory and fits the CPU cache."""
+"""Number of rows per block. Blocks limit the memory use, and fit into the CPU cache."""
 PLANS = 64
 """Number of field sets for which a live run caches which checks can process a row."""
 
@@ -256,7 +256,7 @@ class Snapshot(NamedTuple):
 
 
 class Examination:
-    """Every check of a catalogue on one run."""
+    """Runs every check of a catalogue on one run."""
 
     def __init__(
         self,
@@ -304,7 +304,7 @@ class Examination:
             self.begin(place)
 
     def block(self, run: Run, start: int, stop: int) -> None:
-        """Return rows ``start:stop`` of a run as a block."""
+        """Process rows ``start:stop`` of a run as one block."""
         tops = run.column("reward_max", start, stop)
         tops = np.full(stop - start, math.nan) if tops is None else tops
         success = {name: self._followed(run, name, start, stop, tops) for name in self.success}

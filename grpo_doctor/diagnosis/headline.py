@@ -233,7 +233,7 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
 
 
 def _next_step(facts: Facts) -> str:
-    """Return one imperative: the first remedy of the worst finding, or else an action that the settings and the last
+    """Return one instruction: the first remedy of the worst finding, or else an action that the settings and the last
     rows suggest."""
     run = facts.run
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]

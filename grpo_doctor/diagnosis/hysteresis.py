@@ -49,7 +49,7 @@ class Episode:
         return other
 
     def backdate(self, onset: Any) -> None:
-        """Move the onset to this step, if known."""
+        """Move the onset to this step, if the step is known."""
         if onset is not None and onset == onset:
             self.onset_step = int(onset)
 

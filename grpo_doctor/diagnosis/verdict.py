@@ -3,8 +3,8 @@
 **What happened** comes from the outcomes, beginning with outcomes about success (`series.trajectory`). **Why** comes
 from the findings that explain the outcomes. The kind of a finding limits its severity. An *outcome* and a *defect* keep
 their severity. A *risk* is at most a warning in a run that learns anyway, and info if it is in the settings. A *remark*
-is info. A past finding is reported as past and does not affect the verdict. Only an active finding at error or above
-therefore makes the run failing.
+is info. A past finding is reported as past and does not affect the verdict. Therefore, only an active finding at error
+or above makes the run failing.
 """
 
 from __future__ import annotations

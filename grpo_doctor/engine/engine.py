@@ -225,7 +225,7 @@ class Engine:
         return self.token_logprobs(logits, input_ids, self.settings.temperature)
 
     def advantages(self, rewards: Tensor) -> Tensor:
-        """Return advantages [G, K] of rewards [G, K]."""
+        """Return advantages [G, K] for rewards [G, K]."""
         return advantages(rewards, self.settings)
 
     def terms(

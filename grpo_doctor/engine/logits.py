@@ -92,8 +92,8 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
 
 
 def group_maxima(rows: Tensor, out: Tensor) -> None:
-    """Return the largest value in each group of 128 columns of ``rows`` [R, V] as [R, V/128]; the last group includes
-    the remaining columns."""
+    """Write the largest value in each group of 128 columns of ``rows`` [R, V] to ``out`` [R, V/128]; the last group
+    includes the remaining columns."""
     count, width = rows.shape
     whole = width // GROUP
     if whole:

@@ -25,7 +25,7 @@ def live_groups(rewards: Tensor) -> Tensor:
 
 
 def advantages(rewards: Tensor, settings: Settings) -> Tensor:
-    """Return advantages [G, K] of rewards [G, K]; group-relative estimators give 0 in a group with equal rewards.
+    """Return advantages [G, K] for rewards [G, K]; group-relative estimators give 0 in a group with equal rewards.
 
     ``grpo`` centres on the group (2402.03300) and scales by the standard deviation of the group, of the batch, or not
     at all (Dr. GRPO, 2503.20783). ``rloo`` centres each response on the mean of the other responses (2402.14740).

@@ -137,7 +137,7 @@ def text_fields(engine: Engine, rollout: Rollout) -> Fields:
 
 
 def boundary_fields(prepared: Prepared) -> Fields:
-    """Return the number of tokens on the wrong side of the mask."""
+    """Return the fields that count tokens on the wrong side of the mask."""
     trained, attended = prepared.batch.mask.bool(), prepared.batch.attention_mask.bool()
     return {
         "prompt_tokens_in_mask": int((trained & attended & ~prepared.response).sum()),

@@ -186,7 +186,7 @@ class WorkflowTask:
         return scores
 
     def graded(self) -> list[tuple[Example, str, str, str]]:
-        """Yield an example of each kind and level, the text of its best workflow, and correct and wrong responses.
+        """Return an example of each kind and level, the text of its best workflow, and a correct and a wrong response.
 
         The wrong response is a valid workflow without any operator of the best workflow.
         """

@@ -53,7 +53,7 @@ class ToolTask:
         self.examples: Sequence[Example] = [make_example(rng) for _ in range(count)]
 
     def reply(self, call: Sequence[str]) -> list[str]:
-        """Return the answer to a call: the name of the tool and the words between its tags."""
+        """Return the answer to a call, which consists of the name of the tool and the words between its tags."""
         match call:
             case [name, item, shop] if name == LOOKUP and item in ITEMS and shop in NUMBERS[:SHOPS]:
                 return [str(price(item, int(shop)))]

@@ -222,7 +222,7 @@ class Folder:
         return dict(loaded)
 
     def write_reports(self, diagnosis: Diagnosis) -> list[Path]:
-        """Write the reports of the run, replacing each file atomically."""
+        """Write the reports of the run, replacing each file atomically. Return the paths of the reports."""
         written = []
         for kind, name in REPORTS.items():
             if kind in report_names():

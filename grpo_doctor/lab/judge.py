@@ -231,7 +231,7 @@ def _first_alarm(
 
 
 def _with_verdicts(found: list[Row]) -> list[Row]:
-    """Add the verdict on each treatment of each fault, over all seeds."""
+    """Return the rows with the verdict on each treatment of each fault, over all seeds."""
     alone = {(row.fault, row.seed): row for row in found if row.arm == ALONE}
     arms: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in found:

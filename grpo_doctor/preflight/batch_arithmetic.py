@@ -129,7 +129,7 @@ def _by_devices(found: Configuration) -> None:
     k, rounded = found.number("group_size"), found.framework.can("batch_rounded_to_groups")
     device = _responses_per_device(found, version, (world or math.nan) * accumulated)
     together = device * world if device and world else None
-    batch = None if early else found.number("generation_batch_size")  # in early versions, a fork's key
+    batch = None if early else found.number("generation_batch_size")  # a fork's key in early versions
     if device is not None:
         settings["minibatches"] = (batch / together if batch and together else per_generation) / accumulated
     if together:

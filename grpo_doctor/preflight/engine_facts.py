@@ -27,7 +27,7 @@ def is_quantised(word: object) -> float:
 
 
 def is_on(value: object) -> float:
-    """Return 1 if a switch, word or number enables a feature, and 0 otherwise. A missing value returns 0."""
+    """Return 1 if a switch, word or number enables a feature, and 0 otherwise. Return 0 for a missing value."""
     if isinstance(value, str):
         return float(value.strip().lower() not in _OFF)
     return float(isinstance(value, bool | int | float) and value == value and value != 0)

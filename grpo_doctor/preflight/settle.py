@@ -58,8 +58,8 @@ def settle(launch: Launch, found: Configuration) -> None:
 
 
 def _of_the_run(launch: Launch, found: Configuration) -> None:
-    """Derive facts about the whole run: its framework, how it is started, and whether its baseline is a group of
-    responses."""
+    """Derive facts about the whole run: its framework, how it is started, and whether its baseline is computed from a
+    group of responses."""
     settings = found.settings
     settings["framework"] = found.framework.name
     settings["by_command"] = bool(launch.program)
@@ -75,7 +75,7 @@ def _of_the_run(launch: Launch, found: Configuration) -> None:
 
 
 _METHOD = re.compile(r"(?i)(?<![a-z])(simpo|orpo|kto|cpo|ipo|dpo|reward|rm)(?:(?![a-z])|(?=config|trainer))")
-"""Names of preference training methods in the name of a program, class or file."""
+"""Matches names of preference training methods in the name of a program, class or file."""
 
 
 def _of_preference(launch: Launch, found: Configuration) -> None:

@@ -185,7 +185,7 @@ def _only_evaluates(entry: Entry) -> bool:
 
 
 def _measures_what_another_trains(facts: Facts) -> bool:
-    """Return whether a file is named after the inspection of a model, and its configuration comes from an imported
+    """Return whether the name of a file shows that it inspects a model, and its configuration comes from an imported
     module."""
     launch = facts.launch
     configures = launch.program and not facts.script

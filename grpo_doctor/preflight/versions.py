@@ -19,7 +19,7 @@ counts."""
 LARGEST = 1 << 23
 """Maximum size in bytes of a file that pins versions. The limit is large because lock files list every wheel."""
 LONGEST = 2_000
-"""Maximum length of a line in characters, because notebooks contain pictures in one line."""
+"""Maximum length, in characters, of a line that is searched. Notebooks contain pictures on a single line."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.*])"
 _PIN = rf"(?<![\w\-.])NAME(?:\[[\w,\- ]{{0,60}}\])?(?:\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?|(?:\.git)?@)v?{_NUMBER}"
 """Matches a pin in a requirement (``==``), or a tag in the address of a repository (``.git@v``)."""

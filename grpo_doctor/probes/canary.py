@@ -2,7 +2,7 @@
 favours.
 
 Two arms start from the same weights. In one arm, the planted token is rewarded; in the other arm, the same rewards are
-shuffled among the samples. A trainer that learns separates the two arms.
+shuffled among the samples. If the trainer learns, the results of the two arms differ.
 """
 
 from __future__ import annotations

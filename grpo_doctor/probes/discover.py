@@ -262,8 +262,8 @@ _MISSING = {
 
 
 def adapter_for(script: Script, found: list[Found]) -> str:
-    """Write an adapter file for these functions. The file contains only the parts that were found; missing parts are
-    written as comments.
+    """Return the text of an adapter file for these functions. The file contains the parts that were found, and comments
+    for missing parts.
 
     If the functions that sample and train cannot be called one by one, the training loop as a whole replaces them.
     """

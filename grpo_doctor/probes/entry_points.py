@@ -36,7 +36,7 @@ class Batch(NamedTuple):
     input_ids: Tensor
     """(N, T) int64: prompt and response, padded on the left or right."""
     attention_mask: Tensor
-    """(N, T) 1 on real tokens, 0 on padding."""
+    """(N, T): 1 for real tokens, 0 for padding."""
     mask: Tensor
     """1 for trained response tokens, as bool, int or float. A mask (N, T) marks the tokens themselves, (N, T-1) the
     positions that predict them (one to the left), and (N, R) the last R tokens."""
@@ -80,8 +80,8 @@ class Seams(Protocol):
     def logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
         """Return the policy's log-probabilities as used in the loss, including temperature, with gradient.
 
-        Maps (N, T), (N, T) to (N, T-1): entry t is the log-probability of token t+1. An output of (N, R) refers to the
-        last R tokens.
+        Maps ids (N, T) and their attention mask (N, T) to (N, T-1): entry t is the log-probability of token t+1. An
+        output of (N, R) refers to the last R tokens.
         """
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
@@ -149,8 +149,8 @@ class Seams(Protocol):
         self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /, micro_batches: int = 1
     ) -> Any:
         """Add the gradient that the optimizer uses to ``p.grad``, including accumulation and gradient surgery, but
-        without clipping or an optimizer step. ``micro_batches`` is the number of equal parts that the samples are split
-        into, if the trainer accumulates.
+        without clipping or an optimizer step. ``micro_batches`` is the number of equal parts into which the samples are
+        split, if the trainer accumulates.
         """
 
     def step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /) -> Any:

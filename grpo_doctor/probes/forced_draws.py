@@ -52,7 +52,7 @@ class Ways:
 
 
 def by_logits() -> bool:
-    """Return whether loops are now scripted by one-hot logits."""
+    """Return whether sampling loops are currently scripted by one-hot logits."""
     return bool(_ONE_HOT)
 
 

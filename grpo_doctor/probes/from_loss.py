@@ -62,7 +62,7 @@ class Lost:
         except NoGradientError:
             self.samples = _in_order(self._forwards(-advantages), prompts, responses)
         marked = [s.trained() for s in self.samples]
-        for factor in (-1.0, LOUD, -LOUD):  # large advantages, in case those of a critic hide the given ones
+        for factor in (-1.0, LOUD, -LOUD):  # large advantages, in case a critic's advantages hide the given advantages
             if all(s.holds(m) for s, m in zip(self.samples, marked, strict=True)):
                 break
             try:
@@ -122,8 +122,8 @@ class Lost:
 
         If the adapter has a reference, the forward passes of that reference are used. Without a reference, the roles
         are inferred. At zero advantages, the gradient depends only on the reference; at other advantages, it depends on
-        the old policy as well. If the KL term is weighted by the ratio, the gradient depends on both, and either may be
-        the reference.
+        the old policy as well. If the KL term is weighted by the ratio, the gradient at zero advantages depends on both
+        passes, and each of them may be the reference.
         """
         number = {id(self.beside[n]): n for n in self.of_role(role) if n < len(self.beside)}
         held = _held(self.samples, self.beside)  # passes of a sampling loop contain only part of the text
@@ -196,7 +196,7 @@ def _tokens(sample: Sample) -> Ids:
 
 
 def _either(one: Tensor, other: Tensor) -> Tensor:
-    """Return the positions that are trained in either pass, or in the first pass if the rows differ."""
+    """Return the positions that are trained in at least one of two passes, or in the first pass if the rows differ."""
     return one | other if one.shape == other.shape else one
 
 

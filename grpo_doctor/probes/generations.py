@@ -354,7 +354,7 @@ class _Loop:
         """Earlier inputs and answers, which are kept while it is unknown whether repeated ids begin a new response."""
 
     def begin(self) -> None:
-        """Begin a new response that is independent of everything before it."""
+        """Begin a new response that is independent of all earlier responses."""
         self.whole += self._now()
         self.rows, self.given, self.said, self.last_only = [], [], [], False
 

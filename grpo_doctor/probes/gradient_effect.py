@@ -1,5 +1,5 @@
-"""Measures in which direction a loss moves the tokens of each sample, from the advantages' part of the gradient on the
-logits.
+"""Measures in which direction a loss moves the logits of each sample's tokens, from the part of the gradient that is
+due to the advantages.
 
 The gradient at zero advantages is subtracted, so that entropy and KL terms have no effect on the result.
 """
@@ -66,8 +66,8 @@ def four(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int] = LENGTHS,
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Return four prompts and different `complete` responses of these lengths. The first prompt is the shortest, the
-    last the longest; the others are unsorted."""
+    """Return four prompts and different `complete` responses of these lengths. The first prompt is the shortest, and
+    the last is the longest; the others are unsorted."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
     responses = complete(words, lengths, special_ids(tokenizer).eos)
@@ -119,8 +119,8 @@ def _owed(
 
     The part that is due to the advantages is the difference from the gradients without advantages. If the loss adds a
     critic's advantages, larger advantages are used, so that those of the critic are negligible. If the sum is whitened,
-    or if a batch of equal advantages is skipped, the difference cannot be formed. The effect of a penalty is then
-    assumed to be small.
+    or if a batch of equal advantages is skipped, the difference cannot be formed. In that case, the effect of a penalty
+    is assumed to be small.
     """
     without = taken(0 * advantages)
     if known.get("linear") and _shapes(louder := taken(LOUD * advantages)) == _shapes(without):

@@ -1,8 +1,8 @@
 """Records or scripts models inside a block, regardless of how they are called.
 
 Trainers call ``model(...)``, ``model.forward(...)``, or backbone and head separately. Trainers generate with the model
-inside a LoRA wrapper, with a copy of it, or with their own loop. Therefore, the class of the language model is patched
-instead of one object, so that the patches also apply to copies. All patches are undone when the block ends.
+inside a LoRA wrapper, with a copy of the model, or with their own loop. Therefore, the class of the language model is
+patched instead of one object, so that the patches also apply to copies. All patches are undone when the block ends.
 """
 
 from __future__ import annotations
@@ -329,7 +329,7 @@ def _of_its_loss(
 
 
 def _own_methods(model: Any) -> list[tuple[type, str]]:
-    """Return public methods other than `forward` of a model that is not from transformers. A forward method with a
+    """Return the public methods, except `forward`, of a model that is not from transformers. A forward method with a
     cache may be called ``inference`` or ``step``."""
     kinds = [k for k in type(model).__mro__ if issubclass(k, torch.nn.Module) and k is not torch.nn.Module]
     if any(k.__module__.startswith(("transformers.", "peft.")) for k in kinds):

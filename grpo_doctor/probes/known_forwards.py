@@ -151,7 +151,7 @@ def _bytes(value: Any) -> Any:
 
 class _Scored(torch.autograd.Function):
     """Attach logits to these parameters with a gradient of 0. If the gradient of the logits is not finite, the gradient
-    of the parameters is NaN, because trainers check it before a step."""
+    of the parameters is NaN, because trainers check whether the gradient is finite before a step."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, *parameters: Tensor) -> Tensor:

@@ -39,11 +39,11 @@ MOST = 64
 """Maximum number of times that a pass may draw a sample before the sample is trained on."""
 
 FEW = 4
-"""Number of rows below which a list is not training data."""
+"""Number of rows below which a list does not count as training data."""
 
 
 class Finished(BaseException):
-    """Ends a pass; not an `Exception`, which a trainer may catch."""
+    """Raised to end a pass. The class is not an `Exception`, because a trainer may catch every `Exception`."""
 
 
 @dataclass
@@ -206,7 +206,7 @@ class Rows(Dataset):  # type: ignore[type-arg]
         return {name: [row[name] for row in some] for name in some[0]} if tabular else some
 
     def select(self, indices: Any) -> list[Any]:
-        """Return some rows, as in ``datasets``."""
+        """Return the rows at these indices, as a dataset of ``datasets`` does."""
         return [self[int(n)] for n in indices]
 
     def shuffle(self, *ignored: Any, **also_ignored: Any) -> Rows:

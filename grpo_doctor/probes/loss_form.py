@@ -351,7 +351,7 @@ class _Whole:
 
 
 def _advantages(form: LossForm, advantages: Any) -> None:
-    """Return the baseline and the normaliser, determined from three groups of rewards with different means and
+    """Store the baseline and the normaliser, determined from three groups of rewards with different means and
     spreads."""
     rewards = torch.tensor([[0.0, 0, 0, 1], [0, 1, 2, 5], [3, 3, 4, 6]]).double()
     found = advantages_of(advantages, rewards)
@@ -366,7 +366,7 @@ def _advantages(form: LossForm, advantages: Any) -> None:
 
 
 def _normaliser(form: LossForm, scale: Tensor, rewards: Tensor) -> None:
-    """Return the factor that is applied to the centred rewards (3 groups)."""
+    """Store the kind of factor that is applied to the centred rewards of three groups."""
     size = rewards.shape[1]
     for ddof in (0, 1):
         if (

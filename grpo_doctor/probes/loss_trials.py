@@ -72,12 +72,13 @@ def spread(count: int, model: Any) -> Tensor:
 
 
 def torch_of(values: Sequence[float], model: Any) -> Tensor:
-    """Return a tensor on the model's device."""
+    """Return these numbers as a tensor on the model's device."""
     return torch.tensor(values, device=device_of(model))
 
 
 def advantages_of(advantages: Callable[[Tensor], Any], rewards: Tensor) -> Tensor:
-    """Return advantages (G, K) of rewards (G, K), even if the function returns them flat or as numpy arrays."""
+    """Return advantages (G, K) for rewards (G, K), even if the function returns the advantages flat or as a numpy
+    array."""
     found = advantages(rewards.clone())
     return torch.as_tensor(found).detach().double().reshape(rewards.shape)
 
@@ -332,7 +333,7 @@ def plain_cosine(
     temperature: float,
 ) -> float | None:
     """Return the cosine between the gradient without advantages and the gradient of the mean log-probability, or None
-    if the former is zero.
+    if the gradient without advantages is zero.
 
     All samples have the same length, so the weights that the loss gives to tokens and samples do not matter.
     """

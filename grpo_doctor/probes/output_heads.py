@@ -159,7 +159,7 @@ class Heads:
         self.given, self.handed, self.inside = given, handed, inside
         self.passes: list[States] = []
         self.depth = 0
-        """Number of heads in progress."""
+        """Number of calls of heads that are in progress."""
         self.open = False
         self.temperature = 1.0
         """Temperature of the loss, for a head that is called as a plain function."""
@@ -179,7 +179,7 @@ class Heads:
     @contextmanager
     def watched(self, model: Any, first: Any, makers: Sequence[Any], last: Any) -> Iterator[None]:
         """Record, inside the block, the module that takes the ids, the modules that may return the states, and the
-        head. Copies keep the hooks but are ignored."""
+        head. Copies of a model keep its hooks, but are ignored."""
 
         def asked(module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             found = None if module is not first or self._quiet() else self.given(args, kwargs)

@@ -89,7 +89,7 @@ def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Seque
     """
     words = plain_ids(tokenizer, model, rows, count=64)
     likely = len(words) // 8
-    # all differ, because a top-k may keep all ties of its last token
+    # all logits differ, because a top-k may keep all ties
     shares = torch.linspace(1.05, 0.95, len(words)) * 0.15 / (len(words) - likely)
     shares[:likely] = torch.linspace(1.05, 0.95, likely) * 0.85 / likely
     shares /= shares.sum()
@@ -114,7 +114,7 @@ def measured_temperature(
 ) -> Measured:
     """Return the temperature at which a sampler draws tokens from scripted logits; 0 means greedy.
 
-    Six tokens have logits that differ by half the declared temperature. Filters keep the odds of the remaining tokens.
+    The logits of six tokens are spaced by half the declared temperature. Filters keep the odds of the remaining tokens.
     """
     words = plain_ids(tokenizer, model, rows)[:6]
     steps = torch.arange(len(words)) * 0.5 * declared

@@ -158,7 +158,7 @@ def _numbers(own: dict[Any, Any]) -> dict[Any, int | float]:
 
 
 def _inside(one: Any, *kinds: type) -> list[Any]:
-    """Yield the attributes of an object whose type is exactly one of the given types."""
+    """Return the attributes of an object whose type is exactly one of the given types."""
     return [value for value in vars(one).values() if type(value) in kinds]
 
 

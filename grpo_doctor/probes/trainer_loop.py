@@ -1,7 +1,7 @@
 """Runs a trainer's own training loop on prompts, responses and advantages that a probe chooses.
 
-Most trainers have no function that takes samples and advantages: one function samples, scores and normalises, another
-computes the loss. Such a trainer's functions can be called only through the loop as a whole.
+Most trainers have no function that takes samples and advantages: one function samples, scores and normalises, and
+another one computes the loss. Such a trainer's functions can be called only through the loop as a whole.
 """
 
 from __future__ import annotations

@@ -341,7 +341,7 @@ def _onset(ground: Ground) -> str:
 
 
 def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
-    """Return top and height of the range in which the check of the series does not warn."""
+    """Return the top and the height of the range in which the check of the series does not warn."""
     if field not in RANGES:
         return None
     bottom, top = scale.at(np.array(healthy()[field], float))

@@ -143,7 +143,7 @@ class Lexer:
         return self._function()
 
     def _function(self) -> bool:
-        """Process ``name()`` or ``function name()``, after which the body of the function follows."""
+        """Process ``name()`` or ``function name()``, which precedes the body of a function."""
         text, at = self.text, self.at
         if text[at] != "(" or self.array or len(self.words) > 2:
             return False
@@ -210,7 +210,7 @@ class Lexer:
         self._go(at + 1)
 
     def _names_a_case(self) -> bool:
-        """Return whether the only word is a pattern of ``case``, as in ``--lr)``, ``-l|--lr)`` or
+        """Return whether the only word of the statement is a pattern of ``case``, as in ``--lr)``, ``-l|--lr)`` or
         ``peft.enabled=false|peft=0)``."""
         word = raw_text(self.words[0])
         return word[:1] == "-" or ("=" in word and _CASE.match(self.text, self.at) is not None)

@@ -168,7 +168,8 @@ def _magic(text: str) -> Iterator[tuple[str, str, bool | None]]:
 
 
 def _is_python(text: str) -> bool:
-    """Return whether a text parses unchanged, because a line that begins with ``%`` may continue an expression."""
+    """Return whether a text is valid Python without changes. A line that begins with ``%`` may continue an
+    expression."""
     try:
         return not parsed(text)[1]
     except (SyntaxError, ValueError, RecursionError, MemoryError):

@@ -1,5 +1,5 @@
-"""Reads Python by its syntax tree: finds the calls that configure a trainer, and evaluates their arguments. No code is
-imported or executed.
+"""Reads Python scripts as syntax trees: finds the calls that configure a trainer, and evaluates their arguments. No
+code is imported or executed.
 
 For example, ``GRPOConfig(num_generations=args.k)`` is followed to the default of ``--k``. Arguments may also be
 constants, fields of a dataclass, or items of a dictionary. If a script does not call a configuration class, its
