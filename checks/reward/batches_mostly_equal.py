@@ -54,8 +54,8 @@ def batches_mostly_equal(
     - `pinned_share`: share of batches without spread at or above which the check fires if all of them have the same
       reward below 0.
     - `many`: minimum number of rewards for severity error (REW001 judges a constant reward).
-    - `alike_share`: share of batches without spread at or above which the severity is info, or warning if all of them
-      have the same reward and length.
+    - `alike_share`: share of batches without spread at or above which severity is info, or warning if all have the same
+      reward and length.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A

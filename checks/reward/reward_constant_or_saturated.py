@@ -156,12 +156,12 @@ def _since(unlike: Column, n: Column, step: Column) -> tuple[Column, Column]:
 
 
 def _share_before(unlike: Column, alike: Column, n: Column) -> Column:
-    """Return the share of rewards without a difference before the last ``alike`` ones."""
+    """Return the share of rewards without a difference, apart from the last ``alike`` rewards."""
     return (total(~unlike) - alike) / (n - alike)
 
 
 def _level(reward: Column, rows: int, proven: Column) -> Column:
-    """Return the recent mean reward; the last reward, if fewer rows already prove that it is constant."""
+    """Return the recent mean reward, or the last reward if fewer rows already prove that the reward is constant."""
     level = moving_mean(reward, rows)
     return where(proven & isnan(level), latest(reward), level)
 

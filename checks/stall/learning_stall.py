@@ -55,8 +55,8 @@ def learning_stall(
     rewards is below 0.01.
 
     **Flat** (warning): more than 20 rewards are within 1% of each other and below the largest single reward. The scale
-    of these rewards is not 0 to 1. If the log contains the start of the run, the reward is also flat if, at step 40 or
-    later, all of the following is true:
+    of these rewards is not 0 to 1. In a log with the start of the run, the reward is also flat if, at step 40 or later,
+    all of the following is true:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - the noise of the reward leaves no room for a gain of a tenth of the headroom
@@ -155,7 +155,7 @@ def learning_stall(
 
 
 def _none_yet(reward: Column, reward_std: Column, largest: Column) -> Column:
-    """Return whether all rewards are equal and at most 0; a single one must be 0."""
+    """Return whether all rewards are equal and at most 0; a single reward must be 0."""
     top = best(reward)
     alike = (top <= lowest(reward)) & ~(best(reward_std) > 1e-6) & ~(largest > top)
     return alike & (top <= 0) & ((top == 0) | (total(reward == reward) > 1))
@@ -169,16 +169,17 @@ def _unchanged(top: Column, low: Column, largest: Column, share: float) -> Colum
 
 
 def _too_small(trend: Trend, headroom: Column, spread: Column, share: float, late: Column) -> Column:
-    """Return whether the noise leaves no room for a gain of a share of the headroom or, late and on a scale other than
-    0 to 1, of one standard deviation of single rewards."""
+    """Return whether the gain plus its noise is below a share of the headroom. Late in a run on a scale other than 0 to
+    1, one standard deviation of single rewards is the limit."""
     gain = trend.possible_gain
     best_of_four = ~trend.unit & (gain < spread) & (spread <= headroom) & late
     return (gain < share * headroom) | best_of_four
 
 
 def _tied(dead_share: Column, reward_std: Column, constant: Column, rows: int) -> Column:
-    """Return the share of groups, or else of batches, with equal rewards: the lower of the recent and the whole run."""
-    batches = where(isnan(reward_std) | constant, math.nan, reward_std <= 1e-6)  # REW001 judges a constant
+    """Return the share of groups with equal rewards, recently or in the whole run, whichever is lower. Use batches if
+    groups are not counted."""
+    batches = where(isnan(reward_std) | constant, math.nan, reward_std <= 1e-6)  # REW001 judges a constant reward
     tied = where(isnan(dead_share), batches, dead_share)
     return fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
 

@@ -74,12 +74,12 @@ def _stepped(optimizer: Any, parameters: list[Any], gradients: Any, *samples: An
 
 
 def _by_parameter(gradient: Any, named: list[tuple[str, Any]]) -> Any:
-    """Split a gradient, one vector of all parameters, into that of each parameter."""
+    """Split one gradient vector of all parameters into the gradients of the parameters."""
     return gradient.split([p.numel() for _, p in named])
 
 
 def _gradients(model: Any, backward: Any, named: list[tuple[str, Any]], samples: Any) -> tuple[Any, Any]:
-    """Return the gradient of some samples, and what their advantages add to that of the last layers."""
+    """Return the gradient of the samples, and the part of the last layers' gradient that comes from the advantages."""
     import torch
 
     made, responses, advantages = samples

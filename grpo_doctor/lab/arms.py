@@ -72,22 +72,23 @@ REFERENCE, ALONE, FIXED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-b
 
 
 class Scale(NamedTuple):
-    """The runs of one model: its settings, faults, treatments and number of seeds."""
+    """The runs of one model: its settings, faults and treatments."""
 
     settings: Mapping[str, Any]
     faults: Sequence[str]
-    treatments: Sequence[str] = ()
-    seeds: int = 3
+    treatments: Sequence[str]
 
 
+SEEDS = 3
+"""Number of seeds of each run."""
 TINY = str(SMALL["model"])
 SCALES: Mapping[str, Scale] = {
     TINY: Scale(SMALL, tuple(FAULTS), (FIXED, *COMMON_ADVICE)),
     str(LARGE["model"]): Scale(LARGE, MOST_SEVERE, (FIXED,)),
-    str(REAL["model"]): Scale(REAL, MOST_SEVERE, seeds=1),
+    str(REAL["model"]): Scale(REAL, MOST_SEVERE, (FIXED,)),
 }
-"""The models: the tiny model with every treatment, the large model with fixes of the most severe faults, and the real
-model without treatments."""
+"""The models: the tiny model with every treatment of every fault, and the other models with fixes of the most severe
+faults."""
 
 
 class Job(NamedTuple):

@@ -51,8 +51,8 @@ class Row(msgspec.Struct, kw_only=True):
         judged, sentence: the verdict on the whole run, and the headline of its diagnosis.
         cause, confidence: the cause in the headline of the run, if any.
         wrong: named causes that do not belong to the fault, each with its confidence.
-        weights, date, device: number of trained weights, and date and device of the training; unknown in rows that are
-            older than these fields.
+        weights, date, device: number of trained weights, and date and device of the training. Rows that are older than
+            these fields have only ``date``, which is the date of the commit that stored them.
     """
 
     fault: str
