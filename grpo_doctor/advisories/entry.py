@@ -97,7 +97,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return ", ".join(parts) or "all"
 
     def affects(self, version: str) -> bool | None:
-        """Return whether a version has the bug, or None if the version number does not decide this."""
+        """Return whether a version has the bug, or None if its number does not show whether the bug is present."""
         given = release(version)
         if given is None:
             return None

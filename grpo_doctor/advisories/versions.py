@@ -67,5 +67,5 @@ def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, 
 @cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     spelt = [(name, rf"(?<![\w\-.]){re.escape(name)} ?(?:==|@ ?v) ?") for name in names()]
-    listed = [(name, rf"^\s*[-*] `?{re.escape(name)}`?: v?") for name in names()]  # as in issue forms
+    listed = [(name, rf"^\s*[-*] `?{re.escape(name)}`?: v?") for name in names()]  # the form that issue forms request
     return [(name, re.compile(before + _NUMBER)) for name, before in (*spelt, *listed, *_BANNERS)]

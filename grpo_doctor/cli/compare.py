@@ -160,8 +160,7 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
 
 
 def exit_code(found: Sequence[Comparison], fail_on: Severity) -> int:
-    """Return 1 if any NEW is worse or has new findings; otherwise 3 if any NEW could not be compared, and 0 if all
-    could."""
+    """Return 1 if any NEW is worse or has new findings. Otherwise, return 3 if any NEW could not be compared, or 0."""
     return common.exit_code(
         findings=any(c.verdict == "worse" or (c.worst is not None and c.worst >= fail_on) for c in found),
         unjudged=any(c.verdict == "cannot tell" for c in found),

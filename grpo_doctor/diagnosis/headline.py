@@ -321,7 +321,8 @@ def _went(values: np.ndarray | None) -> str:
 
 
 def _zeros(loss: np.ndarray | None) -> str:
-    """Return a sentence on the number of rows with a loss of exactly 0; empty if this is less than half of the rows."""
+    """Return a sentence on the number of rows with a loss of exactly 0; empty if the loss is 0 on less than half of the
+    rows."""
     known = np.empty(0) if loss is None else loss[np.isfinite(loss)]
     zeros = int((known == 0).sum())
     return f"The loss is 0 on {zeros} of {counted(len(known), 'row')}." if zeros and 2 * zeros >= len(known) else ""

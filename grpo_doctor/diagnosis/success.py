@@ -51,8 +51,8 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
 
     By convexity (Jensen's inequality), the loss is never smaller than the loss at the mean margin. A smaller loss shows
     that the run uses another method, which starts at another value. A loss that was below half of ln 2 from the start
-    shows the same. A held-out loss above ln 2 contradicts learning: on other pairs, the policy is worse than at its
-    start.
+    shows another method, too. A held-out loss above ln 2 contradicts learning: on other pairs, the policy is worse than
+    at its start.
     """
     margin, loss, held_out = success.get("reward_margin"), success.get("loss"), success.get("eval_loss")
     if held_out is not None and -held_out.last_value > math.log(2):

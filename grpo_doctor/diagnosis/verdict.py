@@ -193,7 +193,7 @@ def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
 def _link(
     catalogue: Catalogue, findings: list[Finding], within: tuple[float, float], well: tuple[float, float]
 ) -> None:
-    """Fill ``explained_by``. Finding A explains finding B if the check of A declares this, A does not begin after B,
+    """Fill ``explained_by``. Finding A explains finding B if A's check lists the code of B, A does not begin after B,
     and B began while A lasted. A past finding explains nothing that an active finding with higher confidence explains.
 
     ``well`` contains the first step and the step at which success began to fall. A threshold that was crossed early
@@ -221,8 +221,9 @@ def _link(
 
 
 def same_in_other_words(cause: Finding, effect: Finding) -> bool:
-    """Return whether a finding only repeats its effect. An outcome does if it uses the same series; any finding does if
-    its series are constant because the reward is constant. A proven mechanism never counts as a repetition."""
+    """Return whether a finding only repeats its effect. An outcome repeats its effect if both use the same series. Any
+    finding repeats its effect if its series are constant because the reward is constant. A proven mechanism never
+    counts as a repetition."""
     if cause.kind == "defect":
         return False
     read = set(cause.columns)
@@ -407,8 +408,8 @@ def diagnosis_of(
 
 
 def _outcomes(success: Mapping[str, Trajectory]) -> tuple[dict[str, Outcome], bool]:
-    """Return the state of each success series, and whether correctness is always at its minimum. If it is, a reward at
-    its maximum shows only correct formatting, not a solved task."""
+    """Return the state of each success series, and whether correctness is always at its minimum. While correctness is
+    at its minimum, a reward at its maximum shows only correct formatting, not a solved task."""
     stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
     task = success.get(MEANT)
     unpaid = task is not None and bool(task.unpaid)

@@ -357,8 +357,8 @@ class Engine:
     def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
         """Return the contribution of some samples to the objective and to its KL term, and their scores.
 
-        If there was no earlier pass, the samples come from the current weights. In this case, the old log-probabilities
-        are those of this pass, and the ratio is 1.
+        If there was no earlier pass, the samples come from the current weights. Without an earlier pass, the old
+        log-probabilities are those of this pass, and the ratio is 1.
         """
         logits = self.policy_logits(prepared, rows)
         logprobs, entropy = self.of_logits(logits, prepared, rows)

@@ -216,7 +216,7 @@ class Trainer:
         return measure.k3(prepared.old[firsts][drawn], torch.cat(now)[drawn])
 
     def kl_gradient(self) -> list[Tensor] | None:
-        """Return buffers for the gradient of the KL term, or None if this step does not measure it."""
+        """Return buffers for the gradient of the KL term, or None if the gradient is not measured in this step."""
         beta, every = self.settings.beta, self.settings.kl_grad_share_every
         due = beta and every and self.due(every, 3 * every, 5 * every)
         return [torch.zeros_like(p) for p in self.engine.parameters] if due else None

@@ -274,8 +274,8 @@ def _named(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[st
 
 
 def _names(fault: str, runs: Sequence[Row]) -> list[str]:
-    """Tabulate, under the column heads `NAMES`, the check that found an untreated fault, the step at which it did, and
-    other named causes."""
+    """Tabulate, under the column heads `NAMES`, the check that found an untreated fault, the step at which the check
+    found it, and other named causes."""
     checks, found = load().checks, harm(fault, runs)
     ahead = "" if found.lead is None else f"{found.lead:.0f} ({found.lead / found.steps:.0%})"
     named = _joined(run.named for run in runs if run.named)

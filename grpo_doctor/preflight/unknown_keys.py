@@ -124,8 +124,8 @@ def _state(found: Configuration, setting: str, told: list[tuple[Entry, str]]) ->
 
 
 def _renames(found: Configuration) -> bool:
-    """Return whether a document uses another name for a field of the framework. If so, another program reads the
-    document before the trainer."""
+    """Return whether a document uses another name for a field of the framework. Another name shows that another program
+    reads the document before the trainer."""
     fields = found.framework.fields
     said = ((found.framework.settings.get(name, ()), key) for name, key in found.keys.items() if "." not in key)
     return any(key not in fields and not fields.isdisjoint(keys) for keys, key in said)

@@ -443,7 +443,7 @@ def _takes_all(found: Found, known: dict[str, str]) -> bool:
 
 def _argument(found: Found, parameter: str, known: dict[str, str], has: Held, whole: bool) -> str | None:
     """Return the expression that an adapter passes for a parameter (a probe's value or an object of the script), or
-    None if there is none. Objects of the trainer's own classes do not count as objects of the script."""
+    None without such an expression. Objects of the trainer's own classes do not count as objects of the script."""
     given = (*found.node.args.posonlyargs, *found.node.args.args, *found.node.args.kwonlyargs)
     kind = next((a.annotation for a in given if a.arg == parameter), None)
     classes = {n.name for tree in has.script.trees.values() for n in tree.body if isinstance(n, ast.ClassDef)}

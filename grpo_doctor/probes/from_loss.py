@@ -238,8 +238,8 @@ def _row(forward: Forward, row: int) -> Sample:
 
 
 def derived(seam: Callable[..., Any]) -> bool:
-    """Return whether an entry point was derived from `loss`. If so, the entry point knows only the forward passes of
-    the last loss."""
+    """Return whether an entry point was derived from `loss`. A derived entry point knows only the forward passes of the
+    last loss."""
     return isinstance(getattr(seam, "__self__", None), Lost)
 
 

@@ -119,8 +119,8 @@ def _owed(
 
     The part that is due to the advantages is the difference from the gradients without advantages. If the loss adds a
     critic's advantages, larger advantages are used, so that those of the critic are negligible. If the sum is whitened,
-    or if a batch of equal advantages is skipped, the difference cannot be formed. In that case, the effect of a penalty
-    is assumed to be small.
+    or if a batch of equal advantages is skipped, the difference cannot be formed. Without the difference, the effect of
+    a penalty is assumed to be small.
     """
     without = taken(0 * advantages)
     if known.get("linear") and _shapes(louder := taken(LOUD * advantages)) == _shapes(without):

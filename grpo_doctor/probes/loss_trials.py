@@ -45,8 +45,9 @@ def unmoved(
 ) -> Tensor:
     """Return the gradient without advantages.
 
-    Equal advantages may give no gradient at all if they are whitened without an epsilon or if the batch is skipped. In
-    that case, return the mean of the gradients at some advantages and at their negatives, which cancel at a ratio of 1.
+    Equal advantages may give no gradient at all if they are whitened without an epsilon or if the batch is skipped.
+    Without a gradient, return the mean of the gradients at some advantages and at their negatives, which cancel at a
+    ratio of 1.
     """
     left = gradient(model, backward, prompts, responses, torch.zeros(len(prompts), device=device_of(model)))
     if bool(left.any()) or len(prompts) < 2:

@@ -2,8 +2,8 @@
 shifted, packed or repacked.
 
 Samples are found by their ids, without assumptions about the layout. A row may contain one or several samples. The last
-token of a response may be missing if the trainer passes all tokens except the last one to the model. In this case, the
-last token is cut off at the end of the row, or replaced by padding if each sample was cut before padding.
+token of a response may be missing if the trainer passes all tokens except the last one to the model. A missing last
+token is cut off at the end of the row, or replaced by padding if each sample was cut before padding.
 """
 
 from __future__ import annotations

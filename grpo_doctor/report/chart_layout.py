@@ -323,7 +323,7 @@ def _span(ground: Ground, finding: Finding, top: float, height: float) -> Span:
     first, last = float(ground.x[0]), float(ground.x[-1])
     begin = first if begin is None else begin
     end = max(begin, last if end is None or not finding.cleared else end)
-    thin = 0.004 * (last - first) or 0.5  # a single row must be visible, too
+    thin = 0.004 * (last - first) or 0.5  # even a single row must be visible
     return Span(finding, f"{begin - first:.10g}", f"{top:.0f}", f"{max(end - begin, thin):.10g}", f"{height:.0f}")
 
 

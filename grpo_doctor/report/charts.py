@@ -144,8 +144,8 @@ def decisive(diagnosis: Diagnosis, shown: Sequence[Panel]) -> Panel | None:
 
 
 def _second(diagnosis: Diagnosis, field: str) -> str:
-    """Return the series to draw in the same chart as this field. The result is empty if there is none, or if one of the
-    two series would be flat."""
+    """Return the series to draw in the same chart as this field. The result is empty if the field has no second series,
+    or if one of the two series would be flat."""
     other = TOGETHER.get(field, "")
     if not other or not _drawable(diagnosis, other):
         return ""

@@ -57,8 +57,8 @@ def create(path: Path, text: str) -> None:
 
 
 def same(path: Path, others: Iterable[Path]) -> Path | None:
-    """Return the first of the other paths that is the same regular file as ``path``, even through links, or None if
-    there is none."""
+    """Return the first of the other paths that is the same regular file as ``path``, even through links, or None
+    without such a path."""
     try:
         found = path.stat()
     except OSError:

@@ -1,5 +1,4 @@
-"""Tracks which branches of a shell script run, if the script itself determines this, and the values of variables after
-the branches."""
+"""Tracks which branches of a shell script certainly run, and the values of variables after the branches."""
 
 from __future__ import annotations
 

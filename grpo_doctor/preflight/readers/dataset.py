@@ -194,7 +194,7 @@ def reads_as(function: Function) -> Form:
     """Return the form in which a reward function reads completions: messages or text; empty if it reads both forms or
     neither.
 
-    The result is empty for functions that check types or catch errors, too.
+    For functions that check types or catch errors, the result is empty.
     """
     every = list(ast.walk(function))
     if any(isinstance(n, ast.Try) or (isinstance(n, ast.Call) and name_of(n.func) in _ASKS) for n in every):

@@ -256,7 +256,7 @@ class Definitions(Gathered):
         return False if False in told else None if None in told else True
 
     def _decided(self, branch: Branch) -> bool | None:
-        """Return whether a branch runs, or None if the script does not determine this."""
+        """Return whether a branch runs, or None if the script alone cannot decide whether the branch runs."""
         if branch.test is None or len(self.deciding) == LINKS or branch in self.deciding:
             return None
         asked, self.at = self.at, branch.first

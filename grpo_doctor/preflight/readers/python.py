@@ -320,8 +320,8 @@ class _Script(Definitions):
                 self._passes(launch, prefix, value, value.lineno, depth + 1)
 
     def _telling(self, launch: Launch) -> bool:
-        """If a ``**`` argument cannot be read, and the script has exactly one dictionary whose keys are settings, read
-        that dictionary instead. Return whether this is the case."""
+        """Read the script's only dictionary whose keys are settings, in place of a ``**`` argument that cannot be read.
+        Return whether the script has exactly one such dictionary."""
         held = [d for _, d in self.dicts if TELLING & {k.value for k in d.keys if isinstance(k, ast.Constant)}]
         if len(held) != 1:
             return False
