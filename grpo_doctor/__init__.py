@@ -33,7 +33,7 @@ def diagnose(
     Args:
         target: a run, or the path of a log, folder or store that contains one run.
         catalogue: the checks to run; by default all.
-        thresholds: code of a check to its thresholds by name, which replace the defaults.
+        thresholds: for each check code, thresholds by name that replace the defaults.
 
     Raises:
         ReadError: the path cannot be read.

@@ -1,4 +1,4 @@
-"""Configuration: Reads ``[tool.grpo-doctor]`` in pyproject.toml, or grpo-doctor.toml, and finds installed plugins.
+"""Reads the configuration: ``[tool.grpo-doctor]`` in pyproject.toml, or grpo-doctor.toml, and finds installed plugins.
 
 Unknown keys are errors.
 """
@@ -21,7 +21,7 @@ from .limits import Budget
 
 
 class ConfigError(ValueError):
-    """Invalid settings; the message names file and key."""
+    """Invalid settings; the message names the file and the key."""
 
 
 class PluginError(ConfigError):
@@ -29,8 +29,8 @@ class PluginError(ConfigError):
 
 
 class Accepted(msgspec.Struct, forbid_unknown_fields=True):
-    """A finding that does not fail the gate, with its code, the reason, the last day, and a pattern of the affected
-    files."""
+    """An accepted finding, which does not fail the gate: its code, the reason, the last day of the acceptance, and a
+    pattern of the affected files."""
 
     code: str
     reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
@@ -76,8 +76,8 @@ class Config(msgspec.Struct, kw_only=True):
         )
 
     def suppressions(self) -> list[Suppression]:
-        """Return all options and settings that can hide a finding. An expired acceptance hides nothing, and its
-        description states this."""
+        """Return all options and settings that can hide a finding. An expired acceptance hides nothing; its description
+        states that it no longer has an effect."""
         named = {"select": "only these checks ran", "ignore": "these checks did not run"}
         lists = [(kind, getattr(self, kind), why) for kind, why in named.items()]
         found = [Suppression(kind, f"{', '.join(words)}: {why}") for kind, words, why in lists if words]
@@ -129,7 +129,8 @@ def _own_table(project: Path) -> dict[str, Any] | None:
 
 
 def _refuse_foreign(path: Path) -> Path:
-    """Return the path if it belongs to this user; root gets no exception. Raises `ConfigError`."""
+    """Return the path if it belongs to this user. Raises `ConfigError` for a file of another user, even if this user is
+    root."""
     if os.name == "posix" and (owner := path.stat().st_uid) != os.geteuid():
         raise ConfigError(
             f"{path}: belongs to another user (uid {owner}, and you are uid {os.geteuid()}), so it is not used; "
@@ -178,7 +179,8 @@ def _entry_points(folders: tuple[str, ...]) -> bytes:
 
 
 def plugins(group: str) -> Iterator[tuple[str, Any]]:
-    """Return the objects that installed packages register in a group of entry points, each with a name for messages.
+    """Yield the objects that installed packages register in a group of entry points, each with the name that messages
+    use.
 
     `importlib.metadata` takes half as long to import as numpy, so it is imported only if a package registers objects in
     the group.

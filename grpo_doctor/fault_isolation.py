@@ -1,4 +1,5 @@
-"""Keeps internal errors from stopping the user's training, and limits an error to the input that caused it."""
+"""Keeps internal errors from stopping the user's training, and limits the effect of an error to the input that caused
+it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def words_of(error: BaseException) -> str:
 
 
 def unwatched(failure: str, where: str) -> str:
-    """Return the message, printed once, for a training that continues without checks."""
+    """Return the message that is printed once when training continues without checks."""
     return (
         f"grpo-doctor failed {where}; the training goes on UNWATCHED, and no action of grpo-doctor will stop it.\n"
         "Your training is not at fault. If the last line below names a full disk or a missing permission, fix that; "
@@ -56,6 +57,6 @@ def unwatched(failure: str, where: str) -> str:
 
 
 def tell(words: Any) -> None:
-    """Print to stderr if possible: a closed or broken stream is not an error."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # broken or full, closed, or None under pythonw
+    """Print to stderr if possible. A closed or broken stream is not an error."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):  # broken, full or closed; None under pythonw
         print(words, file=sys.stderr, flush=True)

@@ -42,7 +42,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     tokens_seen: Annotated[Number, "prompt and response tokens since the start"] = None
     optimizer_step: Annotated[Count, "optimizer steps taken so far"] = None
 
-    # sharpness, over response positions, before processors and temperature
+    # sharpness over response positions, before logits processors and temperature
     logit_max: Annotated[Number, "mean of the largest logit"] = None
     logit_gap: Annotated[Number, "mean of largest minus second largest logit"] = None
     topk_probs: Annotated[Numbers, "mean probabilities of the five most likely tokens"] = None
@@ -243,7 +243,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
         "how often the response most similar to a response answers the same prompt: 0 as by chance, 1 always",
     ] = None
 
-    # outcome, by responses whose texts are known
+    # outcomes of the responses whose texts are known
     right_chars_mean: Annotated[Number, "mean length of correct responses, characters"] = None
     wrong_chars_mean: Annotated[Number, "mean length of wrong responses, characters"] = None
     response_chars_mean: Annotated[Number, "mean length of responses, characters"] = None
@@ -280,13 +280,13 @@ ADDED_UP = frozenset(
     "groups zero_variance_groups all_correct_groups all_wrong_groups live_groups "
     "prompt_tokens_in_mask pad_tokens_in_mask response_tokens_outside_mask".split()
 )
-"""Fields that are counts: rows of one step are summed."""
+"""Fields that are counts: the values of all rows of a step are summed."""
 
 LARGEST = frozenset(
     "grad_norm ratio_max response_length_max reward_max advantage_max "
     "rollout_logp_diff_max rollout_prob_diff_max rollout_weight_max staleness_max".split()
 )
-"""Fields that keep the largest value of the rows of one step."""
+"""Fields for which a step keeps the largest value of its rows."""
 
 _encoder = msgspec.json.Encoder()
 _decoder = msgspec.json.Decoder(StepRecord, strict=False)
@@ -317,7 +317,7 @@ def encode(record: StepRecord) -> bytes:
     document = {"schema": SCHEMA, **known}
     try:
         return _encoder.encode(document)
-    except UnicodeEncodeError:  # an escape of half a character in the log, which JSON can contain only as an escape
+    except UnicodeEncodeError:  # half of a surrogate pair, which must be escaped
         return json.dumps(msgspec.to_builtins(document), separators=(",", ":"), ensure_ascii=True).encode()
 
 

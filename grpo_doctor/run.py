@@ -24,8 +24,8 @@ RunType = Literal["rl", "supervised", "preference", "evaluation", "probe", "none
 COMPANIONS = ("config.json", "samples.jsonl", "report.html", "report.md")
 """Files next to the records of a run, which are read together with the records."""
 RANKS, BATCHES = "ranks", "batches"
-"""Folders next to the records of a run, with each rank's part of the records, and with token batches, whose causes the
-records contain."""
+"""Folders next to the records of a run that are not read as runs. `RANKS` contains each rank's part of the records.
+`BATCHES` contains token batches, whose analysis is already in the records."""
 
 CORE = frozenset(
     "loss policy_loss kl_loss value_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean "
@@ -48,16 +48,16 @@ BROADCAST = frozenset(
     "group_size groups temperature top_p top_k min_new_tokens max_new_tokens "
     "entropy_coef kl_coef advantage_ddof".split()
 )
-"""Settings that apply to every step, so that a check can read them as a column if no record contains them."""
+"""Settings that apply to every step. A check can read such a setting as a column if no record contains it."""
 
 
 def non_finite(name: str, value: float, line: int | None = None) -> Event:
-    """Return the event of a core field recorded as NaN or infinite."""
+    """Return the event for a core field that was recorded as NaN or infinite."""
     return Event(kind="nan", message=f"{name} is {'NaN' if math.isnan(value) else 'infinite'}", line=line)
 
 
 def restarted(before: int, after: int, line: int | None = None) -> Event:
-    """Return the event of a step counter that goes back: a resumed run, or two runs in one log."""
+    """Return the event for a step counter that goes back or repeats a step: a resumed run, or two runs in one log."""
     said = f"step goes back from {before} to {after}" if after < before else f"step {after} comes again"
     return Event(kind="restart", message=said, line=line)
 
@@ -103,16 +103,16 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class Reading(msgspec.Struct, kw_only=True):
-    """How a log was read, and how reliable the reading is.
+    """How a log was read, and how reliable its values are.
 
     Attributes:
         way: the reader of the rows: a known format, or for custom trainers ``lines`` or ``templates``. why: the reason
-            for this reader. rows: number of rows read. other_rows: number of rows in the second reading of a custom
-            trainer's console; None without a second reading.
+            for choosing this reader. rows: number of rows read. other_rows: number of rows in the second reading of a
+            custom trainer's console; None without a second reading.
         pace: share of step increments that equal the most frequent increment; None for fewer than three rows.
         out_of_range: columns with impossible values.
         unused: unread series that may be a reward (most likely first), with the number of values.
-        decides: whether the two readings differ in the reward, so the verdict depends on the choice.
+        decides: whether the two readings differ in the reward, so that the verdict depends on which reading is used.
     """
 
     way: str
@@ -126,7 +126,8 @@ class Reading(msgspec.Struct, kw_only=True):
 
     @property
     def not_recognised(self) -> str:
-        """One clause on series that may be a reward, with the option to use; empty without such series."""
+        """Return one clause on unread series that may be a reward, with the option that reads them; empty if there are
+        none."""
         if not self.unused:
             return ""
         named = ", ".join(f"{name} ({count} values)" for name, count in self.unused.items())
@@ -148,7 +149,7 @@ EndKind = Literal[
 
 class Ending(msgspec.Struct, kw_only=True):
     """How a log ends: the kind, the text, the line (0 in a notebook), the named exception, and whether the training had
-    finished before."""
+    already finished."""
 
     kind: EndKind
     what: str
@@ -203,7 +204,7 @@ class Run:
 
     @property
     def restarts(self) -> int:
-        """Number of restarts within these rows."""
+        """Return the number of restarts within these rows."""
         return sum(event.kind == "restart" for events in self.events.values() for event in events)
 
     def __len__(self) -> int:
@@ -283,7 +284,8 @@ class Run:
 
 
 def not_finite_any_longer(run: Run) -> str:
-    """Name the core fields that are NaN or infinite from some step to the end, or return ""."""
+    """Return a clause on the core fields that are NaN or infinite from some step to the end of the run; empty if there
+    are none."""
     rows: dict[str, list[int]] = {}
     for row, name in run.not_finite():
         rows.setdefault(name, []).append(row)
@@ -318,8 +320,9 @@ class Table(msgspec.Struct, kw_only=True):
 class RunBuilder:
     """Collects rows in the order of the log and turns them into a `Run`.
 
-    Consecutive rows of one step are merged: the last value is kept, counts are summed, and the gradient norm keeps its
-    largest value. A non-finite value always takes precedence. A step that goes back starts a new segment.
+    Consecutive rows of one step are merged. Counts are summed; maxima and the gradient norm keep the largest value;
+    other fields keep the last value. A non-finite value always takes precedence. If the step counter goes back, a new
+    segment begins.
     """
 
     def __init__(self, source: str = "", format: str = "records") -> None:
@@ -392,8 +395,8 @@ class RunBuilder:
     ) -> None:
         """Add many rows at once: columns of record fields, NaN (None in object columns) if unknown.
 
-        ``recorded`` names for each field the rows, counted from 0, with a recorded non-finite value. ``events``
-        contains the events of these rows. A row in ``again`` is a new row for the same step.
+        ``recorded`` maps each field to the rows (counted from 0) with a recorded non-finite value. ``events`` contains
+        the events of these rows. A row in ``again`` starts a new row, although its step is that of the previous row.
         """
         start = len(self._steps)
         self._steps.frombytes(np.ascontiguousarray(steps, np.int64).tobytes())
@@ -431,7 +434,7 @@ class RunBuilder:
         self._samples.setdefault(len(self._steps) - 1, []).append(sample)
 
     def finish(self) -> Run:
-        """Return the run, with rows of one step merged and non-finite values of core fields as events."""
+        """Return the run, in which rows of one step are merged, and non-finite values of core fields are events."""
         run, n = self.run, len(self._steps)
         if self._pending_events and n:
             self._events.setdefault(n - 1, []).extend(self._pending_events)

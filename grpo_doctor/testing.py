@@ -27,8 +27,8 @@ from .run import Run, Sample, run_of
 
 
 def series(words: str) -> list[float | None]:
-    """Parse numbers from words: Return a series of words: ``0.5``, ``0.5x10`` ten times, ``1..5`` counted up, ``?``
-    unknown, ``NaN``, ``inf``.
+    """Parse a series: ``0.5`` is a number, ``0.5x10`` ten equal numbers, ``1..5`` the integers from 1 to 5, and ``?``
+    an unknown value. ``NaN`` and ``inf`` are numbers too.
 
     ``1->0.4x16`` gives 16 evenly spaced values from 1 to 0.4.
     """
@@ -49,7 +49,8 @@ def series(words: str) -> list[float | None]:
 
 
 def records_of(first_step: int = 1, /, **columns: Any) -> list[StepRecord]:
-    """Return records from columns: words for `series`, or any values. Unequal lengths are an error."""
+    """Return records from columns, which are words for `series` or any values. Columns of unequal length are an
+    error."""
     values: dict[str, list[Any]] = {n: list(series(c) if isinstance(c, str) else c) for n, c in columns.items()}
     lengths = {len(v) for v in values.values()}
     if len(lengths) != 1:
@@ -89,7 +90,7 @@ def run_check(
     """Run one check on these columns; compiled, row-by-row and eager results must be equal.
 
     With ``eager``, the function is only called on whole numpy columns, so ``print``, breakpoints and ``if`` work in it.
-    The run has the first run type of the check.
+    The run has the first of the run types that the check applies to.
     """
     check = check_of(code_or_function)
     alone = Catalogue([check], preview=True, compiled=not eager)
@@ -126,7 +127,8 @@ def find(
 
 
 def _essence(finding: Finding | None) -> str:
-    """Return the parts of a result that must not depend on how a run was processed, as text, so that NaN equals NaN."""
+    """Return, as text, the parts of a result that must not depend on how a run was processed. As text, NaN equals
+    NaN."""
     if finding is None:
         return ""
     return repr(

@@ -54,7 +54,7 @@ class Field(str):
 
 
 def holds(condition: Condition, settings: Mapping[str, Any]) -> bool | None:
-    """Return whether a condition on settings holds, or None if the setting is unknown or of another type."""
+    """Return whether a condition on a setting is true, or None if the setting is unknown or has another type."""
     value = settings.get(condition.name)
     if value is None or value != value:
         return None
@@ -70,5 +70,5 @@ def holds(condition: Condition, settings: Mapping[str, Any]) -> bool | None:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for comparison, with truth values as numbers and words in lower case."""
+    """Return a value in the form used for comparisons: truth values as numbers, words in lower case."""
     return value.lower() if isinstance(value, str) else float(value) if isinstance(value, bool | int | float) else value

@@ -42,5 +42,5 @@ def find(package: str | None = None, version: str | None = None) -> list[Advisor
 
 
 def normal(package: str) -> str:
-    """Return the name of a package as PyPI compares names."""
+    """Return the name of a package in the form in which PyPI compares names."""
     return package.strip().lower().replace("_", "-")

@@ -22,7 +22,7 @@ FIRST = "0"
 
 
 class AdvisoryError(ValueError):
-    """An invalid entry; the message names file, entry and fix."""
+    """An invalid entry; the message names the file, the entry and the fix."""
 
 
 class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
@@ -32,13 +32,13 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         id: ``RLA-YEAR-NUMBER``; never reused. package: name on PyPI, or name of the repository without a package.
         title: the problem in one sentence without a period.
         introduced: first release with the bug; ``0`` for the very first release.
-        fixed: first release without the bug; empty if no release has the fix.
+        fixed: first release without the bug; empty if no release contains the fix.
         last_affected: newest checked release, if ``fixed`` is empty.
         when: conditions on settings that must be true; if a setting is unknown, the bug may apply.
         opt_in: conditions on features that are off unless a configuration enables them.
         unless: conditions that rule the bug out.
-        environment: other packages, as ``vllm>=0.10``, whose version must fit.
-        where: an additional condition in words that no setting shows; the bug is then at most possible.
+        environment: required versions of other packages, such as ``vllm>=0.10``.
+        where: an additional condition, in words, that no setting shows; the bug is then never reported as certain.
         symptom: what the user sees.
         signature: relations of record fields that a log of an affected run shows.
         effect: the effect on the training.
@@ -71,13 +71,13 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @cached_property
     def conditions(self) -> dict[str, tuple[Condition, ...]]:
-        """Return the parsed conditions by the name of their list."""
+        """Return the parsed conditions of each list, by the name of the list."""
         lists = {"when": self.when, "opt_in": self.opt_in, "unless": self.unless, "signature": self.signature}
         return {name: tuple(parse(text) for text in texts) for name, texts in lists.items()}
 
     @cached_property
     def needs(self) -> tuple[tuple[str, str, str], ...]:
-        """Return package, operator and version of each condition on the environment."""
+        """Return the package, operator and version of each condition in ``environment``."""
         return tuple(_requirement(text) for text in self.environment)
 
     def conditions_in_words(self, code: str = "{}") -> str:
@@ -97,7 +97,7 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         return ", ".join(parts) or "all"
 
     def affects(self, version: str) -> bool | None:
-        """Return whether a version has the bug, or None if the version number does not show it."""
+        """Return whether a version has the bug, or None if its number does not show whether the bug is present."""
         given = release(version)
         if given is None:
             return None

@@ -11,13 +11,13 @@ from ..run import Table
 from .matching import Match
 
 CODE = "CFG039"
-"""The check that reports advisories."""
+"""Code of the check that reports advisories."""
 SHOWN = 3
 """Maximum number of advisories in one sentence; the table lists all advisories."""
 
 
 def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
-    """Add the settings that CFG039 requires."""
+    """Add the settings that the check CFG039 requires."""
     sure = _sure(found)
     if not sure:
         return
@@ -27,7 +27,7 @@ def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
 
 
 def explain(diagnosis: Diagnosis, found: list[Match]) -> None:
-    """Add to a diagnosis the details, the remedy and the unknown conditions of each advisory."""
+    """Add the details, the remedy and the unknown conditions of each advisory to a diagnosis."""
     sure = _sure(found)
     finding = diagnosis.finding(CODE)
     if finding is not None and sure:
@@ -59,12 +59,12 @@ def _more(listed: Sized) -> str:
 
 
 def lines(found: Iterable[Match]) -> list[str]:
-    """Return each advisory that applies in one line, with the remedy."""
+    """Return one line, with the remedy, for each advisory that applies or is likely to apply."""
     return [f"{_said(match)} ({_level(match)}). {match.advisory.do}" for match in _sure(found)]
 
 
 def _sure(found: Iterable[Match]) -> list[Match]:
-    """Return the advisories that certainly apply, with the most severe first."""
+    """Return the advisories that apply or are likely to apply, the most severe first."""
     sure = [match for match in found if match.standing in ("affected", "likely")]
     return sorted(sure, key=lambda match: (-_level(match), match.advisory.id))
 
@@ -76,7 +76,7 @@ def _level(match: Match) -> Severity:
 
 
 def _said(match: Match) -> str:
-    """Return an advisory with its package and version, and whether the log shows it."""
+    """Return the text of an advisory, with its package and version, and whether the log shows the bug."""
     likely = f" (likely: {' and '.join(match.unknown)} is not known)" if match.standing == "likely" else ""
     shown = "; the log shows it" if match.shown else ""
     return f"{match.advisory.id} ({match.advisory.package} {match.version}{shown}): {match.advisory.title}{likely}"

@@ -23,11 +23,11 @@ from .matching import COMPARE, Match, matches
 from .versions import applicable, stated
 
 LINES = 2_000
-"""Number of lines at the head of a log that are searched for versions."""
+"""Number of lines at the start of a log that are searched for versions."""
 TEXTS = (".log", ".txt", ".out", ".err", ".ipynb", "")
-"""Suffixes of logs that print versions, and the package list of a W&B run."""
+"""Suffixes of logs that may print versions, and of the package list of a W&B run."""
 SHARE = 0.5
-"""Minimum share of the rows on which a signature must be true."""
+"""Minimum share of the known values for which a condition of a signature must be true."""
 
 
 def diagnose_with_advisories(
@@ -69,7 +69,8 @@ def _versions(run: Run) -> dict[str, str]:
 
 
 def shows(run: Run, advisory: Advisory) -> bool | None:
-    """Return whether at least half of a run's rows show the signature of an advisory, or None if a field is missing."""
+    """Return whether every condition of an advisory's signature is true for at least half of the known values. Return
+    None if a field is missing."""
     conditions = advisory.conditions["signature"]
     answers = [_holds(run, one.name, one.operator, one.value) for one in conditions]
     if not answers or None in answers:

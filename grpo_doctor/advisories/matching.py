@@ -12,7 +12,7 @@ from .entry import Advisory
 from .releases import release
 
 Standing = Literal["affected", "likely", "possible", "version unknown"]
-"""Affected: version and conditions match. Likely: a condition is unknown, and the log shows the signature."""
+"""Affected: the version and all conditions match. Likely: a condition is unknown, but the log shows the signature."""
 COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq}
 
 
@@ -44,9 +44,9 @@ def matches(
     Args:
         versions: package to version.
         settings: setting to value; absent settings are unknown.
-        complete: whether features without a setting are off.
-        used: packages in use, even if their version is unknown.
-        shows: whether the log shows the signature of an advisory.
+        complete: whether a feature is off if its setting is absent.
+        used: packages in use, including packages of unknown version.
+        shows: function that returns whether the log shows the signature of an advisory.
     """
     found = []
     for one in advisories():
@@ -74,7 +74,7 @@ def _match(one: Advisory, versions: Mapping[str, str], settings: Mapping[str, An
 def _unknown(
     one: Advisory, versions: Mapping[str, str], settings: Mapping[str, Any], complete: bool
 ) -> tuple[str, ...] | None:
-    """Return the unknown conditions of an advisory, or None if a condition is false."""
+    """Return the conditions of an advisory that cannot be decided, or None if the advisory does not apply."""
     unknown = [one.where] if one.where else []
     for condition in one.conditions["unless"]:
         if holds(condition, settings):

@@ -21,7 +21,7 @@ def page() -> str:
 
 
 def _counts(these: Iterable[Advisory]) -> str:
-    """Return the cells with the number of advisories of each severity."""
+    """Return the table cells with the number of advisories of each severity."""
     counted = Counter(one.severity for one in these)
     return " | ".join(str(counted[level]) for level in ORDER)
 

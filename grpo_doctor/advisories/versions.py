@@ -9,7 +9,7 @@ from functools import cache
 from .database import names
 
 LIBRARIES = frozenset({"peft", "vllm"})
-"""Packages that are not trainers, whose advisories apply to every trainer."""
+"""Packages that are not trainers; their advisories apply to every trainer that uses them."""
 BUILT_ON = {"unsloth": ("trl",), "axolotl": ("trl",)}
 """Trainers that use the trainer of another package."""
 _BANNERS = (
@@ -19,9 +19,9 @@ _BANNERS = (
 )
 """Text that trainers and engines print before their version."""
 _HINT = re.compile(r"==\s?\d|@ ?v\d|LLM engine|[vV]ersion|Unsloth|vLLM|TRL|^\s*[-*] ")
-"""Signs of a line that may contain a version. Most lines of a log have no such sign."""
+"""Pattern that every line with a version matches. Most lines of a log do not match it."""
 LONGEST = 2_000
-"""Maximum length, in characters, of a line that may contain a version."""
+"""Number of characters at the start of a line that are searched for a version."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.]*(?:dev|rc|\+git))\b"
 
 
@@ -39,8 +39,8 @@ def installed(packages: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def stated(lines: Iterable[str]) -> dict[str, str]:
-    """Return the versions that lines of a log print, as ``name==1.2.3`` or in a known banner. Contradictory versions
-    are omitted."""
+    """Return the versions that lines of a log print, as ``name==1.2.3`` or in a known banner. Packages with
+    contradictory versions are omitted."""
     found: dict[str, set[str]] = {}
     for line in lines:
         if _HINT.search(line) is None:
@@ -52,10 +52,10 @@ def stated(lines: Iterable[str]) -> dict[str, str]:
 
 
 def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, str]:
-    """Return the versions that affect a framework: its own version, the versions of libraries, and the version of a
-    trainer that it builds on or that builds on it.
+    """Return the versions that affect a framework: its own version, the versions of libraries, and those of trainers
+    that it builds on or that build on it.
 
-    Without a known framework, the trainer counts if exactly one trainer is printed.
+    If the framework is unknown, the version of a trainer is included only if the log names exactly one trainer.
     """
     stated = versions.keys() & (names() - LIBRARIES)
     used = {framework} if framework else stated if len(stated) == 1 else set()
@@ -67,5 +67,5 @@ def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, 
 @cache
 def _patterns() -> list[tuple[str, re.Pattern[str]]]:
     spelt = [(name, rf"(?<![\w\-.]){re.escape(name)} ?(?:==|@ ?v) ?") for name in names()]
-    listed = [(name, rf"^\s*[-*] `?{re.escape(name)}`?: v?") for name in names()]  # as requested by issue forms
+    listed = [(name, rf"^\s*[-*] `?{re.escape(name)}`?: v?") for name in names()]  # the form that issue forms request
     return [(name, re.compile(before + _NUMBER)) for name, before in (*spelt, *listed, *_BANNERS)]

@@ -26,7 +26,7 @@ from ..report.model import (
 )
 
 FINDINGS, RUNS = 8, 20
-"""Maximum number of findings per run, and of runs per answer. An answer also contains the totals."""
+"""Maximum number of findings per run, and of runs per answer. An answer states the total numbers as well."""
 
 
 def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
@@ -89,7 +89,8 @@ def _line(finding: Finding) -> dict[str, Any]:
 
 
 def _do(finding: Finding, who: str | None) -> list[str]:
-    """Return the first remedy for the framework of the log, or else the first open question."""
+    """Return the first remedy, with the steps for the framework of the log. Without a remedy, return the finding's next
+    action."""
     if not finding.remedies:
         return [finding.action]
     remedy = finding.remedies[0]
@@ -98,7 +99,7 @@ def _do(finding: Finding, who: str | None) -> list[str]:
 
 
 def _next(diagnosis: Diagnosis, main: Finding | None) -> list[str]:
-    """Return suggested next calls and actions."""
+    """Return the suggested next calls and actions."""
     steps = next_run(diagnosis)
     if main is not None:
         steps.append(f"explain {main.code}: what the check detects, false alarms, all remedies")

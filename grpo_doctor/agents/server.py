@@ -87,7 +87,7 @@ async def _exchange(process: Process, call: bytes) -> bytes:
     """Send the call; return the answer line, which is incomplete if the process ended early."""
     assert process.stdin is not None
     assert process.stdout is not None
-    with contextlib.suppress(anyio.BrokenResourceError):  # it ended early; see its exit code
+    with contextlib.suppress(anyio.BrokenResourceError):  # the process ended early: its exit code shows why
         await process.stdin.send(call)
     written = b""
     async for chunk in process.stdout:

@@ -74,14 +74,14 @@ PANELS = {
     "Advanced": "config trust_checks seconds megabytes time_limit device jobs ray interval idle heartbeat debug seed "
     "record_every record_tokens skip_others plan",
 }
-"""The panels of a command's options in ``--help``, in order, by parameter name."""
+"""The panels of ``--help``, in order, each with the parameter names of its options."""
 
 COLLECT_AT = 100_000
-"""Number of new objects after which Python searches for garbage. With Python's default, imports and checks take a tenth
-longer."""
+"""Number of new objects after which Python runs a garbage collection. With Python's default number, imports and checks
+take a tenth longer."""
 
 PIPE_CLOSED = 128 + 13
-"""Exit code if the reader of the output closes the pipe, which is also the exit code of a process that SIGPIPE ends."""
+"""Exit code if the reader of the output closes the pipe. A process that SIGPIPE ends has the same exit code."""
 
 
 def spelled(words: list[str]) -> list[str]:
@@ -90,7 +90,8 @@ def spelled(words: list[str]) -> list[str]:
 
 
 class Commands(TyperGroup):
-    """Shows options in panels, and ends quietly if the reader of the output closes it, as in ``| head``."""
+    """Shows options in panels, and exits without an error message if the reader of the output closes the pipe, as in
+    ``| head``."""
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         command = super().get_command(ctx, cmd_name)
@@ -140,7 +141,7 @@ def about(
 
 
 def app_of(names: Iterable[str]) -> typer.Typer:
-    """Build the command line for these commands; only their modules are imported."""
+    """Build a command line with these commands, importing only their modules."""
     made = typer.Typer(
         cls=Commands,
         invoke_without_command=True,
@@ -168,12 +169,12 @@ def main() -> None:
     """Run ``grpo-doctor``."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # the caller closed it: the output is lost, but the exit code reports the result
+        if stream is None:  # the caller closed stdout: the output is lost, but the exit code still reports the result
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - it is open to the end
         elif hasattr(stream, "reconfigure"):
             stream.reconfigure(encoding="utf-8", errors="replace")
     gc.set_threshold(COLLECT_AT)
-    atexit.register(gc.freeze)  # Python would search all objects for garbage again at exit
+    atexit.register(gc.freeze)  # avoids another garbage collection at exit
     words = with_command(sys.argv[1:])
     if words[:1] != ["probe"] or not hasattr(os, "fork"):
         _run(words)
@@ -189,7 +190,7 @@ def main() -> None:
 
 
 def _run(words: list[str]) -> None:
-    """Run a command line. Run the command. Raises SystemExit with its exit code."""
+    """Run a command line. Raises SystemExit with the exit code of the command."""
     try:
         with plain_errors():
             words = spelled(words)
@@ -203,7 +204,7 @@ def _run(words: list[str]) -> None:
 
 
 def _refuse_unknown(words: list[str]) -> None:
-    """Exit with a one-line error if the first word is not a command, but usually a log that does not exist."""
+    """Exit with a one-line error if the first word is not a command. Usually, it is a log that does not exist."""
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
     name = words[0]

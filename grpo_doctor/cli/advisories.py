@@ -57,7 +57,7 @@ def advisories(
 
 
 def _lines(one: Advisory, whole: bool) -> Iterator[str]:
-    """Return one line per advisory, or all details if a package was given."""
+    """Yield one line per advisory, or all details of each advisory if a package was given."""
     yield f"{one.id} {one.package} {one.range} ({one.severity}): {one.title}"
     if not whole:
         return

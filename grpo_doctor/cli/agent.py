@@ -15,7 +15,7 @@ SKILL = Path(__file__).parents[1] / "agents" / "SKILL.md"
 
 
 SKILLS = {".claude": ".claude/skills", ".github/copilot-instructions.md": ".github/skills", ".agents": ".agents/skills"}
-"""Skill folders of coding agents, by the folder that reveals the agent in use."""
+"""Skill folder of each coding agent, by the folder whose presence shows that the agent is in use."""
 
 
 def agent(context: typer.Context) -> None:

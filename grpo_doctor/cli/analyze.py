@@ -77,7 +77,7 @@ def analyze(
 
 
 class Outcome(NamedTuple):
-    """Diagnoses of runs, with the number of unreadable (or too large) inputs and of internal errors.
+    """The diagnoses of runs, the number of unreadable (or too large) inputs, and the number of internal errors.
 
     ``without_run`` lists inputs that contain no run, ``not_read`` counts skipped files that may be logs, and ``files``
     lists the files that were read.
@@ -175,7 +175,7 @@ def diagnose_runs(runs: list[Run], config: Config, catalogue: Catalogue) -> Outc
 
 def exit_code(outcome: Outcome, fail_on: Severity) -> int:
     """Return the first exit code that applies: 1 for findings, 4 after an internal error, 2 for unreadable input, 3 for
-    unjudged input, else 0. An input without a run is unjudged."""
+    unjudged input, or 0. An input without a run counts as unjudged."""
     diagnoses = outcome.diagnoses
     short = any(d.verdict == "unjudged" or (d.run_type == "probe" and d.verdict == "unproven") for d in diagnoses)
     return common.exit_code(

@@ -14,7 +14,8 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def in_a_child(command: str) -> Callable[[int], None]:
-    """Continue in a child process and return a function there that reports the exit code of the command.
+    """Fork, and continue in the child process. Return a function there that reports the exit code of the command to the
+    parent.
 
     The parent waits and exits with the reported code. If the child ended without a report, for example through
     ``os._exit`` or a native crash, the parent exits with 3. An exit code that is set later, for example by an
@@ -33,7 +34,7 @@ def in_a_child(command: str) -> Callable[[int], None]:
     _, status = os.waitpid(child, 0)
     os.set_blocking(reading, False)
     reported = b""
-    with suppress(BlockingIOError):  # a process started by the child still has the other end open
+    with suppress(BlockingIOError):  # a process that the child started still has the pipe open
         reported = os.read(reading, 1)
     os._exit(reported[0] if reported else _ended(status, command))
 

@@ -60,23 +60,24 @@ def worst(*codes: int) -> int:
 
 
 def codes(incomplete: str) -> list[str]:
-    """Complete codes, names and families of checks in a shell."""
+    """Return the codes, names and families of checks with which a shell can complete a word."""
     known = load().checks.values()
     words = dict.fromkeys([*(c.code for c in known), *(c.name for c in known), *(c.family for c in known)])
     return [word for word in words if word.lower().startswith(incomplete.lower())]
 
 
 def formats(incomplete: str) -> list[str]:
-    """Complete report formats in a shell."""
+    """Return the report formats with which a shell can complete a word."""
     return [name for name in report_names() if name.startswith(incomplete)]
 
 
 def runs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Complete numbers and names of the runs in a shell, if the logs before them are read within a second. A name that
-    needs quotes is the description of its number, because shells insert a name without quotes."""
+    """Return the numbers and names of runs with which a shell can complete a word, if the preceding logs are read
+    within a second. A name that needs quotes is offered only as the description of its number, because shells insert a
+    completion without quotes."""
     from ..readers import survey
 
-    logs = [path for path in map(Path, ctx.args) if path.exists()]  # neither standard input nor an address
+    logs = [path for path in map(Path, ctx.args) if path.exists()]  # excludes standard input and addresses
     allow(Budget(seconds=1))
     try:
         with spending():
@@ -89,7 +90,7 @@ def runs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
 
 
 FORMATS = ", ".join(report_names())
-"""The report formats, for the help of options."""
+"""The names of the report formats, for the help texts of options."""
 
 Select: TypeAlias = Annotated[
     list[str] | None,
@@ -180,12 +181,12 @@ Megabytes: TypeAlias = Annotated[
 
 
 def say(line: str, *, err: bool = False) -> None:
-    """Print one line, without secrets, terminal escapes and line breaks."""
+    """Print one line, removing secrets, terminal escapes and line breaks."""
     typer.echo(line[: len(line) - len(line.lstrip())] + one_line(line), err=err)
 
 
 def note(message: str) -> None:
-    """Print one line on stderr, under the name of the tool."""
+    """Print one line on stderr, after the name of the tool."""
     say(f"grpo-doctor: {message}", err=True)
 
 
@@ -201,7 +202,7 @@ def report_bug(error: Exception, where: str) -> None:
 
 
 def say_bug(what: str, where: str) -> None:
-    """Report an internal error that `grpo_doctor.fault_isolation.bug` has described."""
+    """Report an internal error, given the description from `grpo_doctor.fault_isolation.bug`."""
     note(
         f"{where}: this is a bug in grpo-doctor, not in your run: {what}; please report it with the output of "
         "`grpo-doctor convert --anonymize`"
@@ -314,7 +315,7 @@ SHORT_NAMES = {"gpus": "world_size", "batch_size": "per_device_train_batch_size"
 
 
 def _setting(name: str, value: Any) -> tuple[str, Any]:
-    """Return the setting with the name that checks use. Raises `ConfigError` for unknown names and wrong types."""
+    """Return the setting under the name that checks use. Raises `ConfigError` for an unknown name or a wrong type."""
     known = known_settings() | MEANINGS.keys() | {COUNT_OF_GPUS}
     name = SHORT_NAMES.get(name, name)
     found = name if name in known else setting_name(name)
@@ -351,8 +352,8 @@ def tell(path: Path, found: Survey) -> None:
 
 
 def picked(runs: list[Run], word: str | None) -> list[Run]:
-    """Return the runs with this number (starting at 1) or this name, as in the list of several runs. By default, return
-    all runs."""
+    """Return the run with this number (starting at 1), or the runs with this name, as printed in a list of runs. Return
+    all runs if no word is given."""
     if word is None:
         return runs
     if word.isdecimal():
@@ -361,7 +362,7 @@ def picked(runs: list[Run], word: str | None) -> list[Run]:
 
 
 def not_picked(word: str | None, sources: Sequence[str]) -> ConfigError:
-    """Return the error that lists the runs from which ``--run`` did not pick one."""
+    """Return the error for a ``--run`` that selects no run; the message lists the runs."""
     names = "; ".join(shortened(sources))
     return ConfigError(f"--run {word or 'NUMBER or NAME'}: the input has {counted(len(sources), 'run')}: {names}")
 
@@ -400,7 +401,7 @@ def _value(text: str) -> Any:
 
 
 def options(config: Config, name: str, file: Path | None, color: bool | None, **chosen: Any) -> Options:
-    """Return the options of a report in this format; by default, text has colours only on a terminal."""
+    """Return the options of a report in this format. By default, text has colours only on a terminal."""
     import shutil
 
     terminal = file is None and sys.stdout.isatty() and "NO_COLOR" not in os.environ
@@ -418,9 +419,9 @@ def write(
     options: Options,
     inputs: Iterable[Path] = (),
 ) -> None:
-    """Write all requested reports, but never over an input file."""
+    """Write all requested reports, without ever overwriting an input file."""
     read = [*inputs, *(d.run.path for d in diagnoses if d.run.path is not None)]
-    quiet = bool(options.refresh)  # a page that is rewritten after every poll
+    quiet = bool(options.refresh)  # the page is rewritten after every poll
     write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more, read, quiet=quiet)
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)
@@ -435,14 +436,15 @@ def write_as(
     *,
     quiet: bool = False,
 ) -> None:
-    """Write the output of ``rendering`` for each requested format and path; with ``quiet``, the files are not named."""
+    """Write the output of ``rendering`` for each requested format and path. With ``quiet``, do not print the names of
+    the files."""
     first = [] if name is None else [(name, file)]
     jobs = [*first, *map(report_file, more)]
     refuse_inputs((path for _, path in jobs), inputs)
     rendered = [(kind, path, rendering(kind, path)) for kind, path in jobs]
     for kind, path, text in rendered:
         if path is None:
-            # has escapes only if colours were requested, even in a pipe
+            # the text has escapes only if colours were requested, even in a pipe
             typer.echo(text if kind == "github" else inert(text), nl=bool(text), color=True)
         else:
             replace_file(path, text + "\n")
@@ -451,7 +453,7 @@ def write_as(
 
 
 def _beside(options: Options, path: Path | None) -> Options:
-    """Return the options for a report at ``path``, with relative links to the figures."""
+    """Return the options for a report at ``path``, with the folder of the figures relative to the report."""
     if options.figures is None or path is None:
         return options
     return structs.replace(options, figures=Path(os.path.relpath(options.figures, path.parent)))
@@ -498,7 +500,7 @@ def plain_writing(path: Path) -> Iterator[None]:
 
 
 def refuse_inputs(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
-    """Refuse to overwrite input files. Raises `ConfigError`."""
+    """Raise `ConfigError` if an output file is an input file."""
     inputs = list(inputs)
     for path in outputs:
         if path is not None and (found := output.same(path, inputs)) is not None:
@@ -513,7 +515,8 @@ def everything(file: Path | None, trust_checks: bool, compiled: bool = True) -> 
 
 
 def chosen(config: Config, family: str = "") -> Catalogue:
-    """Return the checks that the settings select. Only one family is loaded if no setting refers to other families."""
+    """Return the checks that the settings select. If no setting refers to another family, only the given family is
+    loaded."""
     if family and not (config.select or config.ignore or config.checks or config.thresholds):
         return load_family(family).select(preview=config.preview)
     catalogue = load(trusted(config))

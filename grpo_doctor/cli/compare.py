@@ -71,7 +71,7 @@ def compare_paths(
     by: By = "step",
     weights: tuple[Path, Path] | None = None,
 ) -> tuple[list[Comparison], int]:
-    """Compare BASE with every other setting; also return the exit code for unreadable inputs.
+    """Compare BASE with every other setting. Return the comparisons, and the exit code for unreadable inputs.
 
     If BASE's input contains several settings and NEW is not given, the first setting is BASE. Raises `ConfigError`.
     """
@@ -120,7 +120,8 @@ def compare_with(against: str, diagnoses: Sequence[Diagnosis], config: Config) -
 
 
 def _single(given: str, own: Sequence[Arm]) -> None:
-    """Refuse an input for BASE that contains several settings; the message lists their names. Raises `ConfigError`."""
+    """Raise `ConfigError` if the input for BASE contains several settings. The message lists the names of the
+    settings."""
     if len(own) > 1:
         more = ", …" if len(own) > 3 else ""
         names = f"{', '.join(arm.name for arm in own[:3])}{more}"
@@ -128,7 +129,7 @@ def _single(given: str, own: Sequence[Arm]) -> None:
 
 
 def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
-    """Return the arms of NEW, grouped by the settings that their runs declare."""
+    """Return the arms of NEW. Runs that declare settings are grouped by these settings, and other runs by input."""
     from ..compare import arms_of
 
     declaring = [d for diagnoses in given for d in diagnoses if d.settings]
@@ -159,7 +160,7 @@ def _diagnoses(word: str, config: Config) -> tuple[list[Diagnosis], int]:
 
 
 def exit_code(found: Sequence[Comparison], fail_on: Severity) -> int:
-    """Return 1 if any NEW is worse or has new findings, else 3 if any NEW could not be compared, else 0."""
+    """Return 1 if any NEW is worse or has new findings. Otherwise, return 3 if any NEW could not be compared, or 0."""
     return common.exit_code(
         findings=any(c.verdict == "worse" or (c.worst is not None and c.worst >= fail_on) for c in found),
         unjudged=any(c.verdict == "cannot tell" for c in found),

@@ -134,7 +134,7 @@ def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str 
 
 
 def _without_run(places: list[str], whole: Gathered) -> bool:
-    """Report places that contain no run; return whether any place contains none."""
+    """Report the places that contain no log; return whether there are any."""
     told = [a.source for a in whole.answers if a.fate in ("read", "second view", "unreadable", "failed")]
     empty = [place for place in places if not any(_lies_in(source, place) for source in told)]
     for place in empty:
@@ -148,7 +148,8 @@ def _lies_in(source: str, place: str) -> bool:
 
 
 def _judged(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Iterator[Judged]:
-    """Yield the result of every unit, from the database if its files are unchanged, or else by reading the unit now."""
+    """Yield the result of every unit, taken from the database if the files of the unit are unchanged. Read all other
+    units now."""
     from rich.console import Console
     from rich.progress import track
 

@@ -1,4 +1,4 @@
-"""Readers for ``watch``, which follow a growing log in a copy, or read a folder or store in place."""
+"""Readers for ``watch``: one copies a growing log, and the other reads a folder or store in place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import BinaryIO
 from ..readers.walk import FileState, state_of
 
 HEAD = 2
-"""Number of first lines by which a rewritten log is distinguished from a rotated log."""
+"""Number of lines at the start of a log that are compared to distinguish a rewritten log from a rotated log."""
 
 WHOLE = {".json", ".ipynb"}
 """Suffixes of documents that are rewritten as a whole."""
@@ -20,9 +20,9 @@ WHOLE = {".json", ".ipynb"}
 class Follower:
     """Copies complete lines of a growing file to a separate folder; handles rotation, truncation and rewriting.
 
-    A rotated file is read to its end before the new file. A file that starts again with the same first lines was
-    rewritten: the new lines replace the copied lines. A file that is truncated and then exceeds its old length between
-    two polls cannot be distinguished from a file that grew.
+    A rotated file is read to its end before the new file. A file that starts again with the same first lines counts as
+    rewritten: its lines replace the copied lines. If a file is truncated between two polls and then exceeds its old
+    length, it cannot be distinguished from a file that grew.
     """
 
     def __init__(self, path: Path, folder: Path) -> None:
@@ -39,7 +39,7 @@ class Follower:
         new = self._read()
         try:
             now = os.stat(self.path)
-        except FileNotFoundError:  # not yet written, or between the two steps of a rotation
+        except FileNotFoundError:  # the file does not exist yet, or a rotation is in progress
             return self._take(new)
         if not stat.S_ISREG(now.st_mode):  # replaced by a folder or a pipe
             return self._take(new)
@@ -71,8 +71,8 @@ class Follower:
         return b"" if self._file is None else self._file.read()
 
     def _take(self, new: bytes, *, ends: bool = False) -> bool:
-        """Append complete lines to the copy; return whether any were appended. ``ends`` also completes the last
-        line."""
+        """Append complete lines to the copy; return whether any were appended. With ``ends``, the last line counts as
+        complete."""
         if self._held is not None:
             self._held += new
             if not self._decided():
@@ -88,8 +88,8 @@ class Follower:
         return bool(newline)
 
     def _decided(self) -> bool:
-        """Decide from the first lines of a restarted file whether it was rewritten; return whether the lines
-        suffice."""
+        """Decide from the first lines of a restarted file whether it was rewritten. Return whether there are enough
+        lines to decide."""
         assert self._held is not None
         if not self.copy.exists():
             return True
@@ -132,7 +132,7 @@ class InPlace:
 
 
 def follow(path: Path, folder: Path) -> Follower | InPlace:
-    """Return the reader for a path: follow text files, and read all other inputs as a whole."""
+    """Return the reader for a path. A text file is followed; any other input is read as a whole."""
     if path.is_dir() or path.suffix in WHOLE:
         return InPlace(path)
     try:

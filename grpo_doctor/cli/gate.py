@@ -30,11 +30,11 @@ if TYPE_CHECKING:
 
 FIRST_BASELINE, BASELINE = "grpo-doctor/baseline/1", "grpo-doctor/baseline/2"
 Key = tuple[str, str]
-"""The identity of a finding across runs: path relative to the working directory, and code."""
+"""The identity of a finding: the source of the run, and the code of the check."""
 
 
 class Judged(NamedTuple):
-    """The result of the gate for one run, with the reason."""
+    """The result of the gate for one run, with the reason for the result."""
 
     status: Literal["fail", "pass", "unjudged"]
     source: str
@@ -171,7 +171,8 @@ def _judge(
 
 
 def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[list[Diagnosis], dict[Key, str]]:
-    """Return the runs with the findings of the comparison, and the findings that the other run also has."""
+    """Return the diagnoses with the findings of the comparison added, and the findings that exist in the reference run
+    as well."""
     from ..compare.summary import judged
 
     if not compared:
@@ -215,7 +216,7 @@ def _key(diagnosis: Diagnosis, finding: Finding) -> str:
 
 
 def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> dict[Key, str]:
-    """Return the findings that the settings accept, with the reasons."""
+    """Return the findings that the settings accept, each with the reason."""
     return {
         (d.source, f.code): entry.reason
         for entry in accepted
@@ -226,8 +227,8 @@ def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> d
 
 
 def _read_baseline(path: Path) -> dict[str, Key]:
-    """Return the known findings by fingerprint. Version 1 has no fingerprints, so fingerprints are computed from the
-    paths."""
+    """Return the known findings, by fingerprint. Version 1 of the file has no fingerprints, so they are computed from
+    the paths."""
     try:
         loaded = json.loads(path.read_text(encoding="utf-8"))
         if loaded["schema"] not in (BASELINE, FIRST_BASELINE):
@@ -293,7 +294,7 @@ def _lines(
 
 
 def _not_read(files: int, strict: bool) -> Iterable[str]:
-    """Report on stderr files that may be logs but were not read."""
+    """Yield a line with the number of files that may be logs but were not read."""
     if files:
         yield f"note     {counted(files, 'possible log file')} not read (listed on stderr)" + (
             "" if strict else "; --strict makes this exit with 2"

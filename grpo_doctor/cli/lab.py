@@ -91,7 +91,7 @@ def lab(
 
 
 def _train(folder: Path, faults: Sequence[str], model: str, seeds: range, jobs: int, *, confirmed: bool) -> None:
-    """Train the faults untreated, and then harmful faults with every treatment."""
+    """Train all faults untreated, and then the harmful faults with every treatment."""
     from ..lab import arms, judge, train
 
     observed = [job for seed in seeds for job in arms.observed(faults, seed, model)]
@@ -110,7 +110,7 @@ def _tell(job: Job) -> None:
 
 
 def _show(rows: list[Row]) -> None:
-    """Print the result of each treatment, and which check named the fault at which step."""
+    """Print the result of each treatment, the check that found the fault, and the step at which the check found it."""
     from rich.console import Console
     from rich.table import Table
 

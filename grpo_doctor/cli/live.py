@@ -29,7 +29,7 @@ SHOWN = {
     "response_length_mean": "length",
     "grad_norm": "grad",
 }
-"""Record fields in the view, with their labels."""
+"""Record fields that the view shows, with their labels."""
 
 POINTS = 60
 """Maximum number of values in a sparkline."""
@@ -63,18 +63,18 @@ class Sight:
     pace: str
     headline: str
     course: Mapping[str, Sequence[float]]
-    """Known values of each record field."""
+    """The known values of each record field."""
     findings: Sequence[Finding] = field(default_factory=list)
 
     @property
     def at(self) -> str:
-        """Return step, speed and name in one line."""
+        """Return the step, the speed and the name of the run in one line."""
         of = "" if self.last is None else f"/{self.last}"
         return f"step {self.step}{of}, {self.pace}, {self.name}"
 
     @property
     def numbers(self) -> str:
-        """Return the newest values in one line."""
+        """Return the newest value of each metric in one line."""
         return "  ".join(f"{SHOWN[name]} {values[-1]:.3g}" for name, values in self.course.items() if values)
 
 
@@ -92,7 +92,7 @@ def screen(sights: Sequence[Sight]) -> Group:
     for sight in sights:
         parts.append(Text(sight.at))
         if sight.last is not None:
-            bar = Table.grid()  # without a grid, there is no line break after the bar
+            bar = Table.grid()  # without a grid, no line break follows the bar
             bar.add_row(ProgressBar(total=sight.last, completed=sight.step, width=60))
             parts.append(bar)
         table = Table.grid(padding=(0, 2))
@@ -111,7 +111,7 @@ def screen(sights: Sequence[Sight]) -> Group:
 
 
 class View:
-    """Plain output of ``run``: one line per 5% of the run and one per finding."""
+    """Plain output of ``run``: one line per 5% of the run, and one line per finding."""
 
     def __init__(self, last: int, done: int, session: Session) -> None:
         self.last, self.first, self.session = last, done, session
@@ -189,5 +189,5 @@ class Panel(View):
 
 
 def view_for(last: int, done: int, session: Session) -> View:
-    """Return the screen on a terminal, else the plain view."""
+    """Return the refreshing screen on a terminal, and the plain view otherwise."""
     return (Panel if sys.stdout.isatty() else View)(last, done, session)

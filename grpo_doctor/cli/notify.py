@@ -20,7 +20,7 @@ from typing import Any
 from ..config import ConfigError
 
 LIMIT = 10.0
-"""Timeout of a notification in seconds, so that it does not block the watch."""
+"""Timeout of a notification in seconds, so that a notification does not block ``watch``."""
 
 _ALERT = """mutation(
   $entity: String!, $project: String!, $run: String!, $title: String!, $text: String!, $level: AlertSeverity
@@ -32,7 +32,8 @@ _ALERT = """mutation(
 """The request that ``run.alert`` of wandb 0.31 sends to the server."""
 
 Channel = Callable[[Mapping[str, str]], str | None]
-"""Sends a finding (code, name, severity, onset_step, message and log); returns an error message or None."""
+"""Function that sends a finding (code, name, severity, onset_step, message and log), and returns an error message or
+None."""
 
 
 def channel(word: str) -> Channel:
@@ -66,7 +67,7 @@ def _desktop() -> Channel:
 
 
 def _trackio() -> Channel:
-    """Write alerts to the watched trackio store, in trackio's own table and under its lock."""
+    """Return the channel that writes alerts to the watched trackio store, in trackio's own table and under its lock."""
     try:
         trackio: Any = import_module("trackio.sqlite_storage")
     except ImportError:
@@ -96,8 +97,8 @@ def _trackio() -> Channel:
 
 
 def _wandb(word: str) -> Channel:
-    """Send alerts of a W&B run directly to the server. The wandb library sends alerts only from the process that opened
-    the run. A second process that resumed the run would overwrite the run's summary."""
+    """Return the channel that sends alerts of a W&B run directly to the server. The wandb library sends alerts only
+    from the process that opened the run. A second process that resumed the run would overwrite the run's summary."""
     from urllib.parse import urlsplit
 
     parts = word.removeprefix("wandb:").split("/")
@@ -133,7 +134,7 @@ def _words(told: Mapping[str, str]) -> tuple[str, str]:
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> str | None:
-    """Run a command without a shell."""
+    """Run a command without a shell; return an error message or None."""
     try:
         code = subprocess.run(command, env=os.environ | environment, timeout=LIMIT, check=False).returncode
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -142,7 +143,8 @@ def _run(command: list[str], environment: Mapping[str, str]) -> str | None:
 
 
 def _hook(url: str, told: Mapping[str, str]) -> str | None:
-    """Post to a webhook; Slack, Mattermost and Discord-compatible hooks show the field ``text``."""
+    """Post to a webhook; return an error message or None. Slack, Mattermost and Discord-compatible hooks show the field
+    ``text``."""
     title, message = _words(told)
     return _post(url, {"text": f"{title}. {message}", **told}, {})[1]
 
@@ -164,7 +166,7 @@ def _post(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> tupl
 
 
 def _in_time(send: Callable[[], str | None]) -> str | None:
-    """Return the result of a sender, or an error message after the timeout."""
+    """Return the result of ``send``, or an error message after the timeout."""
     said: list[str | None] = []
     thread = threading.Thread(target=lambda: said.append(send()), daemon=True)
     thread.start()

@@ -98,8 +98,8 @@ def preflight(
 
 
 def _expanded(files: list[Path]) -> dict[Path, Path | None]:
-    """Expand folders to the contained files that may be configurations, each with its folder. Skip installed packages
-    and caches."""
+    """Replace each folder by the files in it that may be configurations. Return every file with the folder that it
+    replaces, or None. Installed packages and caches are skipped."""
     from ..preflight.reading import SUFFIXES, files_below
 
     found: dict[Path, Path | None] = {}

@@ -113,7 +113,7 @@ def _probed(path: Path, trl: str | None, device: str | None, time_limit: float, 
     except ModuleNotFoundError as error:
         raise ConfigError(f"probing needs {error.name}; {install('train')}") from None
     catalogue, thresholds = common.chosen(settings), settings.thresholds
-    with _refused(), redirect_stdout(sys.stderr):  # keeps the trainer's output out of the report
+    with _refused(), redirect_stdout(sys.stderr):  # the trainer's own output must not be part of the report
         subject = _load(path, trl, device, time_limit)
         diagnosis = run_probes(
             subject, catalogue=catalogue, thresholds=thresholds, time_limit=time_limit, device=device
@@ -141,7 +141,7 @@ def _canary(path: Path, trl: str | None, device: str | None, time_limit: float) 
 
 
 def _known_bugs(settings: Mapping[str, Any], framework: str | None) -> list[str]:
-    """Return the known bugs of the installed versions that these settings trigger, one line each."""
+    """Return one line for each known bug of the installed versions that these settings trigger."""
     from ..advisories import matches
     from ..advisories.finding import lines
     from ..advisories.versions import applicable, installed
@@ -161,7 +161,7 @@ def _refused() -> Iterator[None]:
 
 
 def _keep(path: Path, diagnosis: Diagnosis, adapter: Path, trl: str | None) -> None:
-    """Write the findings as tests and print their number."""
+    """Write the findings as tests, and print the number of tests."""
     from ..probes.saved_cases import keep
 
     with _refused():

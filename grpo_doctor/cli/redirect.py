@@ -8,7 +8,7 @@ from urllib.request import HTTPRedirectHandler, Request
 
 
 class WithoutKey(HTTPRedirectHandler):
-    """Follows redirects; keeps ``Authorization`` only for the same scheme, host and port."""
+    """Follows redirects, and keeps ``Authorization`` only if scheme, host and port stay the same."""
 
     def redirect_request(self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Request | None:
         """Return the next request, if any."""

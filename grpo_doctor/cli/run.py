@@ -160,7 +160,7 @@ def _needs_torch() -> None:
 
 
 def _given(file: Path | None, words: list[str], short: dict[str, Any]) -> dict[str, Any]:
-    """Merge settings: dedicated options override --set, which overrides the TOML file."""
+    """Merge settings. Dedicated options override --set, which overrides the TOML file."""
     table = {} if file is None else table_of(file)
     return {**table, **common.assigned("--set", words), **short}
 
@@ -260,7 +260,7 @@ def _newest() -> Path:
 
 
 def _train(session: Session, trainer: Trainer) -> Diagnosis:
-    """Run the training steps and write the reports; errors in checks or output do not stop the training."""
+    """Run the training steps, and write the reports. Errors in checks or output do not stop the training."""
     from ..engine.trainer import TrainingDied
     from ..fault_isolation import Boundary, tell, unwatched
     from ..integrations.session import Stopped

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 
 class Stop(NamedTuple):
-    """A process to stop at a severity, identified by its id and start time."""
+    """A process to stop if a finding has this severity or a higher one. The process is identified by its id and start
+    time."""
 
     severity: Severity
     process: Any
@@ -42,7 +43,7 @@ GRACE = 10.0
 REFRESH = 5
 """Seconds between reloads of a page while its run continues."""
 KILLED = 5.0
-"""Seconds to wait after SIGKILL."""
+"""Seconds to wait for the end of a process after SIGKILL."""
 
 
 class Watcher:
@@ -60,7 +61,7 @@ class Watcher:
         self.config, self.stops, self.channels = config, stops, channels or []
         self.kill_after = kill_after
         self.signalled: list[Stop] = []
-        """Stop actions whose process got SIGTERM and was still running at the last poll."""
+        """Stop actions whose process received SIGTERM but was still running at the last poll."""
         self.catalogue = common.chosen(config)
         self.diagnoses: list[Diagnosis] = []
         self.unreadable = self.broken = 0
@@ -179,7 +180,7 @@ class Watcher:
                 done = f"killed process {pid} because of {finding.code}: it was still running {grace:g} s after SIGTERM"
                 grace = KILLED
                 ends(stop.process, grace)
-        except psutil.NoSuchProcess:  # or its id belongs to another process now
+        except psutil.NoSuchProcess:  # or the id now belongs to another process
             self.signalled.remove(stop)
             self.stopped = True
             common.note(f"process {pid} had already ended")
@@ -210,7 +211,7 @@ def ends(process: Any, seconds: float) -> bool:
 
 
 def ended(process: Any) -> bool:
-    """Return whether a process has ended, including zombies."""
+    """Return whether a process has ended. A zombie counts as ended."""
     import psutil
 
     try:
@@ -237,7 +238,7 @@ class Window:
 
 
 class Heartbeat:
-    """Plain output of ``watch``: a line for the first steps, then one line per interval."""
+    """Plain output of ``watch``: a line when the first steps are read, then one line per interval."""
 
     def __init__(self, watcher: Watcher, every: float, clock: Callable[[], float] = time.monotonic) -> None:
         self.watcher, self.every, self.clock = watcher, every, clock
@@ -326,7 +327,8 @@ def watch(
 
 
 def _reader(path: Path, folder: Path, interval: float, idle: float | None) -> Follower | InPlace:
-    """Wait until the path exists, and return its reader. Raises `ConfigError` after ``idle`` seconds without it."""
+    """Wait until the path exists, and return its reader. Raises `ConfigError` if the path does not exist after ``idle``
+    seconds."""
     begun = time.monotonic()
     try:
         while not path.exists() and (idle is None or time.monotonic() - begun <= idle):
@@ -353,7 +355,7 @@ def _shown(watcher: Watcher, heartbeat: float) -> Iterator[Callable[[bool], None
 def _kept_current(
     watcher: Watcher, tick: Callable[[bool], None], reports: list[str], options: Options, path: Path
 ) -> Callable[[bool], None]:
-    """Yield the function of `_shown`, extended to update the files of --report after each poll. A page reloads itself
+    """Return a function for each poll that calls ``tick`` and then updates the files of --report. A page reloads itself
     until `watch` ends."""
     live = structs.replace(options, refresh=REFRESH)
 
@@ -366,7 +368,7 @@ def _kept_current(
 
 
 def _loop(watcher: Watcher, tick: Callable[[bool], None], interval: float, idle: float | None) -> None:
-    """Poll until a process was stopped, ``idle`` seconds passed without new data, or the user interrupted."""
+    """Poll until a process was stopped, ``idle`` seconds have passed without new data, or the user interrupts."""
     last = time.monotonic()
     try:
         while not watcher.stopped:
@@ -377,7 +379,7 @@ def _loop(watcher: Watcher, tick: Callable[[bool], None], interval: float, idle:
                 last = time.monotonic()
             elif idle is not None and begun - last > idle:
                 return
-            # reading a long log takes time: use at most half of the time for reading
+            # reading a long log takes time, so wait at least as long as reading took
             time.sleep(max(interval, time.monotonic() - begun) if not watcher.stopped else 0)
     except KeyboardInterrupt:
         return
@@ -395,7 +397,7 @@ def _stop_of(word: str) -> Stop:
         raise ConfigError(f"--on {word}: {pid} is not the process id of a trainer")
     try:
         if os.name == "posix":
-            os.kill(pid, 0)  # check the permission
+            os.kill(pid, 0)  # raises if there is no permission
         return Stop(Severity.of(severity), psutil.Process(pid))
     except (OSError, psutil.Error) as error:
         raise ConfigError(f"--on {word}: process {pid}: {getattr(error, 'strerror', error)}") from None

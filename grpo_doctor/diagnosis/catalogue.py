@@ -32,7 +32,7 @@ PREFLIGHT = "preflight"
 FORMER = {"config": PREFLIGHT}
 """Former names of families."""
 _LOADING = RLock()
-"""Lock during the loading of checks, because check files add their declarations to one shared list."""
+"""Lock that is held while checks are loaded, because check files add their declarations to one shared list."""
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -50,7 +50,8 @@ def _once(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def home(name: str) -> Path:
-    """Return the folder of check files or reports: inside the package in a wheel, next to it in a checkout."""
+    """Return the folder of check files or reports, which is inside the package in a wheel, and next to the package in a
+    checkout."""
     inside = _HERE / name
     return inside if inside.is_dir() else _HERE.parent / name
 
@@ -71,7 +72,8 @@ def python_files(folder: Path) -> list[Path]:
 
 @cache
 def _load_check_file(package: str, folder: Path, path: Path) -> tuple[Check, ...]:
-    """Return the checks of a file, with its probe; cached, because Python imports a file only once."""
+    """Return the checks of a file and of its probe file. The result is cached, because Python imports a file only
+    once."""
     mount(package, folder)
     *families, stem = path.relative_to(folder).parts
     for family in families:
@@ -153,9 +155,9 @@ def _built_in(family: str = "") -> list[Check]:
 class Catalogue:
     """All checks, by code.
 
-    ``preview``: whether checks that have never fired on real data count like other checks. Without ``compiled``, the
-    checks are not traced, because tracing fails on a check with an ``if``. ``selected``: the words that selected the
-    checks; empty if all are selected.
+    ``preview``: whether checks that have never fired on real data are treated like other checks. Without ``compiled``,
+    the checks are not traced, because tracing fails on a check with an ``if``. ``selected``: the words that selected
+    the checks; empty if all are selected.
     """
 
     selected: tuple[str, ...] = ()
@@ -192,7 +194,7 @@ class Catalogue:
     def refuse_unknown(self) -> None:
         """Raise `CheckError` if a check refers to a code that no check has.
 
-        The method is valid only for the whole catalogue, not for a selection.
+        Call the method only on the whole catalogue, because a selection may omit the code.
         """
         for check in self.checks.values():
             for code in (*check.explains, *check.premises):
@@ -219,7 +221,7 @@ class Catalogue:
         return any(check.code.startswith(w.upper()) or w.lower() in (check.name, check.family) for w in words)
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
-        """Return the checks that match ``select`` (all if empty) without those that match ``ignore``."""
+        """Return the checks that match ``select`` (all if empty), except checks that match ``ignore``."""
         chosen, unwanted = ([FORMER.get(word, word) for word in words] for words in (select, ignore))
         for word in (*chosen, *unwanted):
             if not any(self.matches(c, [word]) for c in self.checks.values()):
@@ -232,7 +234,7 @@ class Catalogue:
 
 @contextmanager
 def _from_source() -> Iterator[None]:
-    """Make imports inside the block ignore compiled files, which may differ from the source, and write none."""
+    """Make imports inside the block neither read nor write compiled files, which may differ from the source."""
     before = sys.pycache_prefix, sys.dont_write_bytecode
     sys.pycache_prefix, sys.dont_write_bytecode = os.devnull, True
     try:
@@ -270,7 +272,7 @@ def load_family(family: str) -> Catalogue:
 
 
 def report_names() -> list[str]:
-    """Return the report formats, one file each."""
+    """Return the names of the report formats, each of which is one file."""
     return [p.stem for p in python_files(home("reports"))]
 
 

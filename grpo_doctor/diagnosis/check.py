@@ -2,7 +2,7 @@
 
 A check file describes one issue under one code. A check file contains at most one function of each kind: ``@check`` (a
 predicate over columns), ``@conclude`` (over other findings), ``@probe`` (over entry points of a trainer), ``@across``
-(over two sides of a comparison). The docstring of the first function is the page of the issue. The probe of a check
+(over the two sides of a comparison). The docstring of the first function is the page of the issue. The probe of a check
 ``x.py`` is in ``x_probe.py`` in the same folder.
 """
 
@@ -33,22 +33,22 @@ Role = Literal["cause", "outcome", "symptom", "note"]
 
 HEADINGS = ("What it sees", "Why it matters", "Known false alarms", "Remedy", "Sources")
 THRESHOLDS = re.compile(r"^## Thresholds[^\n]*\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
-"""The sections of a page that explain its thresholds, one list item each."""
+"""The sections of a page that explain its thresholds, with one list item per threshold."""
 PROVES = "What this certifies, and what it does not"
-"""Heading on the page of every check that has a probe."""
+"""Heading of the section about the probe, on the page of every check that has a probe."""
 ACROSS = "Across runs"
 """Heading of the section on comparisons, on the page of a check."""
 
 Kind = Literal["outcome", "defect", "risk", "remark"]
 """The kind of an issue. An outcome is a failure of the run. A defect is a wrong computation, regardless of the curve's
-shape. A risk is a setting or state that often does harm; a risk is at most a warning if the run learns anyway. A remark
-is information only."""
+shape. A risk is a setting or state that often does harm. If the run learns anyway, a risk is at most a warning. A
+remark is information only."""
 SPECIAL = frozenset(("events", "samples", "step", *STANDING))
 """Parameter names that are not record fields: the row's events, samples and step, and the state of success.
 
-``samples`` without a default is required like any field: the check processes only rows with samples. The names of
-`STANDING` give one state of a series at this row, and those of `TRENDS` all states; a name without a default requires
-the series.
+``samples`` without a default is required like any field: the check processes only rows with samples. A parameter named
+in `STANDING` is one state of a series at this row, and a parameter named in `TRENDS` contains all states. Without a
+default, the parameter requires the series.
 """
 DECLARED = "settings."
 """Prefix of declared settings among the alternatives of `any_of`: ``settings.learning_rate``."""
@@ -71,8 +71,8 @@ class Severity(IntEnum):
 
 
 class Confidence(IntEnum):
-    """How certain the finding is. High: proven (log line, probe, identity). Medium: a statistical test and the order in
-    time. Low: a threshold was crossed."""
+    """How certain the finding is. High: the finding is proven by a log line, a probe or an identity. Medium: a
+    statistical test and the order in time support the finding. Low: a threshold was crossed."""
 
     LOW = 0
     MEDIUM = 1
@@ -87,7 +87,7 @@ class Confidence(IntEnum):
 
 
 class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An alternative explanation of the same records, and the test that decides.
+    """An alternative explanation of the same records, and the test that distinguishes it from the finding.
 
     ``ruled_out_by``: the check that fires if this explanation is correct; if that check ran and passed, the log
         contradicts the explanation.
@@ -100,9 +100,10 @@ class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"}):
-    """The action in one framework; ``for`` is trl, verl, openrlhf or by-hand (a custom trainer).
+    """The action in one framework; ``for`` names the framework: trl, verl, openrlhf or by-hand (a custom trainer).
 
-    ``built_in``: the framework's trainer already applies the remedy, so only the user's own code can lack it.
+    ``built_in``: the framework's trainer already applies the remedy, so the remedy can only be missing in the user's
+    own code.
     """
 
     who: str
@@ -111,7 +112,8 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"
 
 
 class Remedy(msgspec.Struct, frozen=True):
-    """A change. ``evidence`` is the measured effect of the remedy (before → after); ``source`` is the reference."""
+    """A recommended change. ``evidence`` is the measured effect of the change (before → after); ``source`` is the
+    reference for it."""
 
     id: str
     title: str
@@ -162,7 +164,7 @@ class Finding(msgspec.Struct, kw_only=True):
 
     @property
     def action(self) -> str:
-        """The first remedy, or else a test that decides between the explanations."""
+        """Return the first remedy, or else a test that decides between the explanations."""
         if self.remedies:
             return self.remedies[0].title
         if self.rivals:
@@ -188,7 +190,7 @@ class Fires(msgspec.Struct, frozen=True):
     evidence: dict[str, Any]
 
 
-_INFO, _WARNING, _ERROR, _CRITICAL = Severity  # an enumeration lookup costs as much as the comparison of a check
+_INFO, _WARNING, _ERROR, _CRITICAL = Severity  # looking up a member costs as much as a check's comparison
 
 
 def fires(
@@ -207,15 +209,16 @@ def fires(
     onset: Any = None,
     **evidence: Any,
 ) -> Fires:
-    """Make the return value of a check: the condition, and the message with its numbers.
+    """Build the return value of a check: the condition, and the message with its numbers.
 
     Args:
         when: condition over rows at the check's own severity.
-        message: one sentence; ``{name:.3g}`` inserts the evidence of the last row on which the condition held.
-        hold: ``(m, n)``: fires when the condition held on m of the last n rows of the check; by default 3 of 5, and 1
+        message: one sentence; ``{name:.3g}`` inserts the evidence of the last row on which the condition was true.
+        hold: ``(m, n)``: the check fires when the condition is true on m of its last n rows; by default 3 of 5, and 1
             of 1 for a check that uses only settings.
-        clear: clears after this many consecutive rows on which the condition does not hold.
-        info, warning, error, critical: conditions for another severity, with the same hold; the highest wins.
+        clear: number of consecutive rows with a false condition after which the finding clears.
+        info, warning, error, critical: conditions for other severities, with the same ``hold``; the highest severity
+            whose condition is true applies.
         confidence: overrides the check's confidence; may be a column.
         suffered: condition for an outcome, regardless of the kind of the check: a vital series has been wrong for most
             of the run.
@@ -238,8 +241,8 @@ def fires(
 class Traced(NamedTuple):
     """The result of calling a check with symbolic columns: its return value, and how to compute it.
 
-    The plan computes the conditions (for the check's own severity first), then onset, confidence, ``suffered`` and the
-    evidence.
+    The plan computes the conditions (that of the check's own severity first), then onset, confidence, ``suffered`` and
+    the evidence.
     """
 
     fires: Fires
@@ -265,12 +268,12 @@ def any_of(*fields: str, optional: bool = False) -> Any:
 
 def once_known(*fields: str) -> Any:
     """Return the default of a parameter that is recorded only on some rows. The check starts on the first row on which
-    one of these fields is known; before that row, the value is NaN."""
+    one of the fields is known; before that row, the value is NaN."""
     return AnyOf(fields, sparse=True)
 
 
 class CheckError(ValueError):
-    """A check file that cannot be loaded; the message states file, code and fix."""
+    """A check file that cannot be loaded; the message states the file, the code and the fix."""
 
 
 class Check:
@@ -296,7 +299,7 @@ class Check:
         self.conclusion: Callable[..., Any] | None = None
         self.probe: Callable[..., Any] | None = None
         self.seen: Mapping[str, int] | None = None
-        """Number of correct findings on real evidence, by kind; None for a user's own check."""
+        """Number of correct findings on real data, by kind of evidence; None for a user's own check."""
         self.across: Callable[..., Any] | None = None
         self.needs: tuple[AnyOf, ...] = ()
         self.parameters: dict[str, tuple[bool, Any]] = {}
@@ -365,7 +368,8 @@ class Check:
             raise self._fail(f"the docstring lacks the heading '## {missing[0]}'; see .github/CONTRIBUTING.md")
 
     def take_predicate(self, function: Callable[..., Any]) -> None:
-        """Read needs and thresholds from the signature: required fields, optional fields, keyword-only numbers."""
+        """Read required and optional fields from the positional parameters of the signature, and thresholds from the
+        keyword-only parameters."""
         needs, arguments = [], []
         self.thresholds, self.parameters = _keyword_only(function), _positional(function)
         single = ((part, self.parameters[name]) for name in self.parameters for part in TRENDS.get(name, (name,)))
@@ -388,14 +392,14 @@ class Check:
         self.needs = tuple(dict.fromkeys(needs))
 
     def conditions(self, columns: Iterable[Any], thresholds: Mapping[str, Any]) -> Any:
-        """Call the predicate with the columns of its arguments; those of a `Trend` are one parameter."""
+        """Call the predicate with the columns of its arguments; the columns of a `Trend` form a single argument."""
         assert self.predicate is not None
         left, width = iter(columns), len(States._fields)
         given = [States(*islice(left, width)) if name in TRENDS else next(left) for name in self.parameters]
         return self.predicate(*given, **thresholds)
 
     def traced(self, thresholds: Mapping[str, Any]) -> Traced:
-        """Return the predicate as a plan, with these thresholds in place of their defaults. Raises `CheckError` if
+        """Return the predicate as a plan, with these thresholds in place of the defaults. Raises `CheckError` if
         tracing fails."""
         if thresholds:
             return self._trace(thresholds)
@@ -431,7 +435,8 @@ class Check:
             raise ValueError(f"takes a whole number of at least 1, not {value}")
 
     def take_conclusion(self, function: Callable[..., Any]) -> None:
-        """Read the premises from the signature: codes, required unless they have a default."""
+        """Read the premises, which are codes of checks, from the signature. A premise is required unless its parameter
+        has a default."""
         self.conclusion = function
         self.premises = {name: needed for name, (needed, _) in _positional(function).items()}
 
@@ -460,7 +465,7 @@ class Check:
 
     @property
     def hold(self) -> tuple[int, int]:
-        """``(m, n)``: the condition must hold on m of the last n rows, unless `fires` sets another value."""
+        """``(m, n)``: the condition must be true on m of the last n rows, unless `fires` sets another value."""
         declared = all(field.startswith(DECLARED) for fields in self.arguments for field in fields)
         return (1, 1) if declared else (3, 5)
 
@@ -472,8 +477,8 @@ class Check:
     @property
     def preview(self) -> bool:
         """Whether only synthetic test columns have ever triggered the check. Findings of a preview are remarks, unless
-        previews are enabled. Findings proven by a probe or by the log itself (confidence high) need no other
-        evidence."""
+        previews are enabled. Checks whose findings are proven by a probe or by the log itself (confidence high) are
+        never previews."""
         proven = self.probe is not None or self.confidence is Confidence.HIGH
         return self.seen is not None and not self.seen and not proven
 
@@ -485,10 +490,10 @@ class Check:
 
 
 def _positional(function: Callable[..., Any]) -> dict[str, tuple[bool, Any]]:
-    """Return positional parameters by name: whether an argument is required, and the default.
+    """Return for each positional parameter, by name, whether it is required, and its default.
 
-    `inspect.signature` returns the same values, but takes a tenth of the catalogue's loading time. A function that is
-    created for an entry of a table has its own ``__signature__``.
+    `inspect.signature` returns the same values, but would account for a tenth of the catalogue's loading time. A
+    function that was created for a table entry has its own ``__signature__``.
     """
     if made := getattr(function, "__signature__", None):
         return {p.name: (p.default is p.empty, p.default) for p in made.parameters.values() if p.kind < p.KEYWORD_ONLY}

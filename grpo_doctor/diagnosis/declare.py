@@ -1,4 +1,5 @@
-"""The decorators that declare a check in a check file, and the declared checks until the catalogue takes them."""
+"""The decorators that declare a check in a check file, and the list of declared checks that the catalogue has not taken
+yet."""
 
 from __future__ import annotations
 
@@ -10,11 +11,11 @@ from ..run import RunType
 from .check import Check, CheckError, Kind
 
 _loading: dict[str, Check] = {}
-"""Checks declared by the files being loaded; the catalogue takes them."""
+"""Checks that were declared by the files being loaded, until the catalogue takes these checks."""
 
 
 PROBE = "_probe"
-"""End of a probe file's name; the probe belongs to the check in the file without this ending."""
+"""Ending of a probe file's name. The probe belongs to the check in the file of the same name without this ending."""
 
 
 def probe_beside(file: str | Path) -> str:
@@ -23,7 +24,7 @@ def probe_beside(file: str | Path) -> str:
 
 
 def take_loaded(file: Path | None = None) -> list[Check]:
-    """Return the declared checks that were not yet taken, from one file or from all files."""
+    """Return the declared checks that have not been taken yet, from one file or from all files."""
     loaded = [c for c in _loading.values() if file is None or c.file == str(file) or Path(c.file).samefile(file)]
     for check in loaded:
         del _loading[check.code]

@@ -25,7 +25,7 @@ class EagerPlan:
         self.check, self.thresholds = check, {**check.thresholds, **thresholds}
         self.fires: Fires | None = None
         self.held: list[tuple[str, np.ndarray]] = []
-        """Severity and rows of each condition, in the order of the check."""
+        """Severity of each condition, and the rows on which the condition is true, in the order of the check."""
 
     def begin(self) -> tuple[int]:
         """Return the number of processed rows before the first row, which is 0."""
@@ -47,7 +47,7 @@ class EagerPlan:
 
 
 class EagerlyExamined(Examined):
-    """One check whose alarms are known after the call."""
+    """One check whose alarms are known only after the call."""
 
     called: EagerPlan | None = None
 
@@ -57,7 +57,7 @@ class EagerlyExamined(Examined):
         return self.called.begin(), []
 
     def block(self, alarms: list[Alarm], found: Any, at: int, rows: np.ndarray, steps: np.ndarray) -> None:
-        """Pass the check's results on all rows to the alarms."""
+        """Pass the check's results for all rows to the alarms."""
         assert self.called is not None
         assert self.called.fires is not None
         alarms += self.alarms_of(self.called.fires)

@@ -1,4 +1,4 @@
-"""Finds early indicators: recorded series whose level shifted before success fell, and did not return until the
+"""Finds early indicators: recorded series whose level shifted before success fell, and did not return before the
 fall."""
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from ..series.trajectory import SUCCESS, TURNED
 from .wording import listed, number
 
 BEYOND = 4.0
-"""Number of robust deviations from the median of a series beyond which it has left its range (Tukey's far-out fence is
-3.5)."""
+"""Distance from the median, in robust standard deviations, beyond which a series is outside its baseline range."""
 FAR = 0.2
-"""Share of the median by which a series must also have changed, because rounding alone moves a steady series out of its
-range."""
+"""Share of the median by which a series must also have changed, because rounding alone can move a steady series out of
+its baseline range."""
 BACK = 0.35
-"""Share of the rows before the onset that is searched; the earlier rows are the baseline."""
+"""Share of the rows before the onset, at their end, that is searched for shifts. The rows before them are the
+baseline."""
 LEAST = 4
-"""Minimum number of rows to compute a range."""
+"""Minimum number of rows from which a baseline range is computed."""
 SHIFTED = 2
-"""Number of rows before the onset on which the new level must have lasted."""
+"""Minimum number of rows before the onset for which the new level must have lasted."""
 SEVERAL = 3
-"""Minimum number of steady series to report."""
+"""Minimum number of steady series for the report to mention them."""
 LEFT_OUT = frozenset("step optimizer_step epoch tokens_seen wall_time learning_rate groups group_size".split()) | {
     *SUCCESS,
     *TURNED,
 }
-"""Fields that always change or follow a schedule, and fields whose fall must be explained."""
+"""Fields that are not early indicators: fields that always change or follow a schedule, and the success series
+themselves."""
 EXTREMES = ("_max", "_min")
-"""Suffixes of extreme values, which leave their range by chance if a batch is large."""
+"""Suffixes of fields with extreme values, which leave their range by chance if a batch is large."""
 
 
 Columns: TypeAlias = Callable[[str], np.ndarray | None]
@@ -79,7 +80,7 @@ class Before(NamedTuple):
         return f" None of the {steady} other metrics changed earlier." if steady >= SEVERAL else ""
 
     def tables(self) -> list[Table]:
-        """Return the early indicators as a table of the report; empty if nothing was recorded."""
+        """Return the early indicators as a table of the report; empty if too little was recorded."""
         title = "Early indicators"
         if self.moved:
             rows = [[m.field, number(m.start), number(m.end), str(m.step), str(m.lead)] for m in self.moved]
@@ -132,12 +133,13 @@ def _usual(column: np.ndarray, at: int) -> tuple[float, float] | None:
 
 
 def _rounding(middle: float) -> float:
-    """Return the minimum range of a series at this level."""
+    """Return the smallest range that rounding allows for a series at this level."""
     return max(1e-3 * abs(middle), 1e-9)
 
 
 def _left(name: str, column: np.ndarray, steps: np.ndarray, at: int, middle: float, spread: float) -> Moved | None:
-    """Return the shift of a series that stays outside its baseline range, on one side, up to the onset."""
+    """Return the shift of a series that stays above or below its baseline range up to the onset, or None if there is no
+    such shift."""
     rows = np.arange(_begin(at), at)
     rows = rows[np.isfinite(column[rows])]
     away = column[rows] - middle

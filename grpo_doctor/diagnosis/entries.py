@@ -1,7 +1,8 @@
 """Checks that are entries of TOML tables: conditions, messages and pages are data.
 
-An entry fires if all conditions of ``when``, at least one of ``any``, and none of ``unless`` hold. ``warning`` and
-``error`` add conditions for a higher severity; ``info`` has weaker conditions for a lower severity. A condition is
+An entry fires if all conditions of ``when``, at least one condition of ``any``, and no condition of ``unless`` are
+true. ``warning`` and ``error`` contain additional conditions for a higher severity; ``info`` contains weaker conditions
+for a lower severity. A condition is
 
 - ``use_liger``: the value is 1 (the setting is on);
 - ``own_loss known``: the value is known;
@@ -9,8 +10,8 @@ An entry fires if all conditions of ``when``, at least one of ``any``, and none 
 - ``world_size % tensor_parallel``: the value is not divisible by the operand;
 - ``kl_target < smallest``: a comparison with a number, a threshold of the entry, or another value.
 
-Each of ``phrases`` inserts words into the message: a condition, the words if the condition holds, and the words
-otherwise.
+Each of ``phrases`` inserts words into the message. A phrase consists of a condition, the words if the condition is
+true, and the words if it is false.
 """
 
 from __future__ import annotations
@@ -45,14 +46,14 @@ DECLARATION = ("kind", "severity", "confidence", "explains", "invalidates", "run
 
 
 class Condition(NamedTuple):
-    """A value with its alternatives, a relation and an operand."""
+    """A condition: a value with its alternatives, a relation and an operand."""
 
     value: str
     relation: str = "=="
     operand: str = "1"
 
     def holds(self, values: Mapping[str, Any]) -> Any:
-        """Return the rows on which the condition holds, for these values and thresholds."""
+        """Return the rows on which the condition is true for these values and thresholds."""
         value = values[named(self.value)]
         if self.relation == "known":
             return value == value
@@ -62,8 +63,8 @@ class Condition(NamedTuple):
 
 
 def named(value: str) -> str:
-    """Return the name of a value in messages: ``use_peft|lora_r`` (the first known setting) becomes
-    use_peft_or_lora_r."""
+    """Return the name of a value in messages: ``use_peft|lora_r``, which is the first known setting, becomes
+    ``use_peft_or_lora_r``."""
     return value.replace(RECORD, "").replace("|", "_or_")
 
 
@@ -76,7 +77,7 @@ def literal(word: str) -> str | float:
 
 
 def conditions(part: Mapping[str, Any], *groups: str) -> Iterator[Condition]:
-    """Yield the conditions in these groups of an entry, or of one severity level of the entry."""
+    """Yield the conditions in these groups of an entry, or in these groups of one severity level."""
     return (_condition(text) for group in groups for text in part.get(group, ()))
 
 
@@ -112,7 +113,7 @@ def judged(row: Mapping[str, Any], values: Mapping[str, Any], evidence: Mapping[
 
 
 def entries(module: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield code and entry of each table in the folder of a module."""
+    """Yield the code and the entry of each table in the folder of a module."""
     for file in sorted(Path(module).parent.glob("*.toml")):
         if file.name != "advice.toml":
             yield from tomllib.loads(file.read_text(encoding="utf-8")).items()

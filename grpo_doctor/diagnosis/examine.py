@@ -1,4 +1,4 @@
-"""Runs the checks on a run, in blocks or row by row, with the same findings."""
+"""Runs the checks on a run, in blocks or row by row. Both ways give the same findings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 from .wording import rendered
 
 BLOCK = 8192
-"""Number of rows per block, which bounds memory and fits the CPU cache."""
+"""Number of rows per block. Blocks limit the memory use, and fit into the CPU cache."""
 PLANS = 64
 """Number of field sets for which a live run caches which checks can process a row."""
 
@@ -40,7 +40,7 @@ class Examined:
         self.thresholds = {name: value for name, value in thresholds.items() if name in check.thresholds}
 
     def begin(self) -> tuple[Any, list[Alarm]]:
-        """Trace the check; return its memory and its alarms before the first row."""
+        """Trace the check; return the state of its plan and of its alarms before the first row."""
         traced = self.check.traced(self.thresholds)
         self.plan = traced.plan
         return self.plan.begin(), self.alarms_of(traced.fires)
@@ -86,8 +86,8 @@ class Examined:
 
     def finding(self, alarms: list[Alarm], known: frozenset[str], since: float) -> Finding | None:
         """Return the finding so far, for a run with these recorded fields. If no alarm is active, an episode that
-        lasted until the step ``since`` still counts. A warning that ended long before does not return with a later
-        remark.
+        lasted until the step ``since`` still counts. A later finding of lower severity does not reactivate a warning
+        that ended long before.
         """
         rung = [(a, a.main) for a in alarms if a.main is not None]
         if not rung:
@@ -135,7 +135,7 @@ def _plain(value: Any) -> Any:
 
 
 class _Rows:
-    """The columns of a block of rows, as the checks' arguments."""
+    """The columns of a block of rows, from which the arguments of the checks are taken."""
 
     def __init__(
         self,
@@ -184,7 +184,7 @@ class _Rows:
         return self.run.column(name, self.start, self.stop)
 
     def known(self, name: str) -> np.ndarray:
-        """Return on which rows the field is known."""
+        """Return the rows on which the field is known."""
         if name not in self._known:
             column = self.field(name)
             values = column[:1] if steady(column) else column
@@ -193,7 +193,7 @@ class _Rows:
         return self._known[name]
 
     def argument(self, fields: tuple[str, ...]) -> Any:
-        """Return the first known alternative on each row."""
+        """Return, for each row, the first alternative that is known."""
         out, known = self.field(fields[0]), self.known(fields[0])
         for name in fields[1:]:
             if known.all():
@@ -231,8 +231,8 @@ _STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
 
 
 def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
-    """Return the arguments of a check from a row: for a field, the first known alternative or else the last, and states
-    of success series."""
+    """Return a function that selects the arguments of a check from the values of a row. The function selects states of
+    success series, and the first known alternative of each field (the last if none is known)."""
     names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
     names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
     if len(names) < 2:
@@ -241,11 +241,12 @@ def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arg
 
 
 _Seen: TypeAlias = tuple[int, Callable[[Memory, Sequence[Any]], tuple[Memory, Any]], Arguments]
-"""A check's index, the function that computes a row, and the function that selects its arguments."""
+"""A check's index, the function that computes the check on a row, and the function that selects its arguments."""
 
 
 class Snapshot(NamedTuple):
-    """Success series; each check's state, its alarms, and whether the alarms are calm; and the fields known so far."""
+    """The success series, the fields known so far, and for each check its state, its alarms, and whether all of them
+    are calm."""
 
     success: dict[str, Trajectory]
     memories: list[Memory]
@@ -255,7 +256,7 @@ class Snapshot(NamedTuple):
 
 
 class Examination:
-    """Every check of a catalogue on one run."""
+    """Runs every check of a catalogue on one run."""
 
     def __init__(
         self,
@@ -267,7 +268,7 @@ class Examination:
         kind: type[Examined] = Examined,
     ) -> None:
         self.catalogue, self.settings = catalogue, settings
-        averaged = settings.get("rows") == "epochs" or "responses" in settings  # averaged rows are enough
+        averaged = settings.get("rows") == "epochs" or "responses" in settings  # one averaged row is enough
         self.examined = [
             kind(check, thresholds.get(check.code, {}), averaged)
             for check in catalogue.checks.values()
@@ -276,14 +277,15 @@ class Examination:
         self.memories: list[Any] = [(0,)] * len(self.examined)
         self.alarms: list[list[Alarm]] = [[] for _ in self.examined]
         self.calm = [True] * len(self.examined)
-        """Each check's state, its alarms, and whether all alarms are calm. The lists of one row do not change on the
-        next row, so a snapshot can share them. The initial state of a check is its state before the first row."""
+        """Each check's state, its alarms, and whether all alarms are calm. Processing the next row does not change the
+        lists of this row, so a snapshot can share the lists. The initial state of a check is its state before the first
+        row."""
         fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
         self.settings_before: dict[str, Any] | None = None
         self.blank = {**dict.fromkeys(fields, math.nan), **dict.fromkeys((*OBJECT_FIELDS, "samples"))}
-        """The values of a row on which nothing is known."""
+        """The values of a row without any known field."""
         self.known: frozenset[str] = frozenset()
         self.full: dict[str, Any] = {}
         """The known values of the newest row, and the values of `blank` for all other fields."""
@@ -297,12 +299,12 @@ class Examination:
         self.memories[place], self.alarms[place] = self.examined[place].begin()
 
     def begin_all(self) -> None:
-        """Make every check ready, so that no row of a live run waits for it."""
+        """Make every check ready before the first row, so that no row of a live run has to wait."""
         for place in range(len(self.examined)):
             self.begin(place)
 
     def block(self, run: Run, start: int, stop: int) -> None:
-        """Return rows ``start:stop`` of a run."""
+        """Process rows ``start:stop`` of a run as one block."""
         tops = run.column("reward_max", start, stop)
         tops = np.full(stop - start, math.nan) if tops is None else tops
         success = {name: self._followed(run, name, start, stop, tops) for name in self.success}
@@ -332,7 +334,7 @@ class Examination:
     def _block(
         self, place: int, columns: _Rows, numbers: np.ndarray, steps: np.ndarray, before: frozenset[str]
     ) -> None:
-        """Process these rows with one check, which uses only rows with its required fields."""
+        """Process these rows with one check; rows without its required fields are skipped."""
         examined = self.examined[place]
         keep = np.ones(len(numbers), bool)
         for need in examined.check.needs:
@@ -379,7 +381,7 @@ class Examination:
         return rang
 
     def _seeing(self) -> list[_Seen]:
-        """Return the checks that process the newest row."""
+        """Return the checks that can process the newest row."""
         known = self.known
         if known not in self.plans:
             if not known <= self.ever or len(self.plans) == PLANS:
@@ -442,7 +444,7 @@ class Examination:
     def _missing(self, check: Check) -> list[str]:
         """Return the missing fields that a check requires."""
         lacking = (" or ".join(need.fields) for need in check.needs if self.ever.isdisjoint(need.fields))
-        return list(dict.fromkeys(lacking))  # a field and its sparse form are two requirements
+        return list(dict.fromkeys(lacking))  # a field can be required both on every row and on some rows
 
 
 @np.errstate(all="ignore")
@@ -454,7 +456,7 @@ def diagnose(
 ) -> Diagnosis:
     """Run all checks on a run and return the diagnosis: problems, onsets, confidence and remedies.
 
-    Fields that only the samples show become columns of the run.
+    Fields that can be computed only from the samples become columns of the run.
 
     Raises `OverBudgetError` if the run takes more time or memory than `grpo_doctor.limits` allows.
     """

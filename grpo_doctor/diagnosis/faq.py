@@ -15,12 +15,13 @@ from ..run import Run
 from ..series.noise_model import median
 
 ROWS = 4
-"""Minimum number of values for statements about two columns or a constant, because any rule fits two numbers. One row
-is sufficient to explain a sign or a zero, and users often paste only one row."""
+"""Minimum number of values for a statement about two columns or about a constant, because two numbers fit any rule. One
+row is sufficient to explain a sign or a zero, and users often paste only one row."""
 SHOWN = 3
 """Maximum number of reward functions to mention."""
 RULED_OUT = -7.0
-"""Implicit reward of the chosen responses below which PRF003 reports it, so that its sign needs no explanation."""
+"""Implicit reward of the chosen responses below which PRF003 reports the reward, so that its sign needs no explanation
+here."""
 PRINTED = 5e-5
 """Half a unit of the fourth decimal; trainers round logged losses to four decimals."""
 
@@ -44,7 +45,8 @@ def answers_of(run: Run) -> list[str]:
 
 
 def _known(run: Run, *names: str, rows: int = 1) -> list[np.ndarray] | None:
-    """Return the rows on which all these columns are finite; None if there are fewer than ``rows``."""
+    """Return the columns, reduced to the rows on which all of them are finite; None if there are fewer than ``rows``
+    such rows."""
     columns = [run.column(name) for name in names]
     if any(column is None for column in columns):
         return None
@@ -161,7 +163,7 @@ def _resumed(run: Run) -> str | None:
 
 
 def _updates(run: Run) -> str | None:
-    """State prompts per step and updates per rollout, if the settings contain both."""
+    """State the number of prompts per step and of updates per rollout if the settings contain both."""
     said = {name: run.settings.get(name) for name in ("train_batch_size", "mini_batch_size", "group_size")}
     numbers = {name: value for name, value in said.items() if isinstance(value, int | float) and value > 0}
     if len(numbers) < len(said):
@@ -176,7 +178,7 @@ def _updates(run: Run) -> str | None:
 
 
 def _constant_components(run: Run) -> Iterable[str]:
-    """Yield reward functions with the same mean, below 1, on every row; the first `SHOWN` of them."""
+    """Yield the first `SHOWN` reward functions whose mean is below 1 and the same on every row."""
     column = run.column("reward_components")
     rows = [parts for parts in column if parts] if column is not None else []
     if len(rows) < ROWS:

@@ -1,4 +1,4 @@
-"""Recognises the framework that wrote a log, by the table ``frameworks.toml``."""
+"""Recognises the framework that wrote a log, using the table ``frameworks.toml``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _keys() -> dict[str, re.Pattern[str]]:
 
 def framework(run: Run) -> str | None:
     """Return the framework that wrote a log, by its keys or else by its format, or None if unknown. Remedies use the
-    same name."""
+    same names for frameworks."""
     written = [*run.mapping, *run.unread]
     if own := next((who for who, keys in _keys().items() if any(map(keys.fullmatch, written))), None):
         return own

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from .verdict import Verdict
 
 ENOUGH = 8
-"""Number of rows below which a run is not judged, because no trend check can have fired."""
+"""Number of rows below which a run is not judged, because no check of a trend can have fired yet."""
 COMPONENTS = "reward_components"
 HELD_OUT = "held-out"
 KEEP, FASTER, CHECK_REWARD = "keep-and-compare", "raise-learning-rate", "check-the-reward"
 SHOWN = 3
-"""Maximum number of series to name, and of reward components to name."""
+"""Maximum number of series, and maximum number of reward components, that a sentence names."""
 STUCK = 2
-"""Maximum number of other findings on vital series to name."""
+"""Maximum number of other findings on vital series that the headline names."""
 NO_OTHER = "No other problem"
 PROVEN = "All probed properties hold."
 MISSING = {"rl": "the mean reward", "preference": "the margin and the reward accuracy", "supervised": "the loss"}
@@ -40,10 +40,10 @@ MISSING = {"rl": "the mean reward", "preference": "the margin and the reward acc
 class Facts(NamedTuple):
     """The facts of a diagnosis that a headline reports.
 
-    ``findings`` are the findings to report, without ``crash``, the active finding on how the run ended. ``vital`` are
-    active findings on vital series that are more specific than the outcome. ``parts`` are the values of each reward
-    component. ``idle`` are the components that stay at their minimum, and whether they are 0 throughout. ``column``
-    returns the values of a field.
+    ``findings`` are the findings to report, except ``crash``, which is the active finding on how the run ended.
+    ``vital`` are the active findings on vital series, without findings that repeat the outcome. ``parts`` are the
+    values of each reward component. ``idle`` are the components that stay at their minimum, and whether they are 0
+    throughout. ``column`` returns the values of a field.
     """
 
     run: Run
@@ -103,8 +103,8 @@ def headline(facts: Facts) -> str:
 
 
 def _problem(facts: Facts) -> str:
-    """Return the problem and its cause. Add the result if the run learns anyway, or if neither problem nor cause is
-    about the result."""
+    """Return the sentences on the problem and its cause. Add the result if the run learns anyway, or if neither the
+    problem nor the cause is about the result."""
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.run.run_type == "probe":
         return sentence
@@ -118,7 +118,7 @@ def _problem(facts: Facts) -> str:
 
 
 def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Before) -> str:
-    """Return the problem and its cause."""
+    """Return the sentences on the problem and its cause."""
     if outcome is None or cause is outcome:
         assert cause is not None
         return cause.message
@@ -133,8 +133,8 @@ def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Bef
 
 
 def _ending(facts: Facts, said: str) -> str:
-    """Return how the run ended if it crashed, is unfinished, is short or does not learn, and at which of the planned
-    steps. The text is empty if the ending is already reported."""
+    """Return how the run ended, and at which of the planned steps, if it crashed, is unfinished, is short or does not
+    learn. The text is empty if the ending is already reported."""
     ended = facts.run.ending
     if facts.crash is not None:
         return "" if facts.crash.message in said else facts.crash.message
@@ -155,7 +155,7 @@ def planned_after(run: Run, last: int | None) -> int:
 
 
 def _never_paid(idle: Mapping[str, bool]) -> str:
-    """Return the names of the components that are at their minimum on almost all rows."""
+    """Return a sentence on the components that are at their minimum on almost all rows."""
     more = [f"{len(idle) - SHOWN} more"] if len(idle) > SHOWN else []
     names = listed([*map(printable, [*idle][:SHOWN]), *more])
     one = len(idle) == 1
@@ -164,8 +164,8 @@ def _never_paid(idle: Mapping[str, bool]) -> str:
 
 
 def _moved(parts: Mapping[str, np.ndarray]) -> str:
-    """Return which reward components rose or fell beyond noise; empty for a single component, which is the reward
-    itself."""
+    """Return a sentence on the reward components that rose or fell beyond noise; empty for a single component, which is
+    the reward itself."""
     said = []
     for name, values in parts.items() if len(parts) > 1 else ():
         series = Trajectory()
@@ -213,8 +213,8 @@ def _overview(facts: Facts) -> str:
 
 
 def _unjudged(facts: Facts, active: list[Finding]) -> str:
-    """Return why a run is not judged. For a short log, also return the findings that need no more rows, such as
-    proofs."""
+    """Return why a run is not judged. For a short log, return the messages of the findings that need no more rows, such
+    as proofs."""
     run = facts.run
     if run.run_type == "evaluation":
         o = facts.success.get("reward_mean")
@@ -233,7 +233,7 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
 
 
 def _next_step(facts: Facts) -> str:
-    """Return one imperative: the first remedy of the worst finding, or else an action that the settings and the last
+    """Return one instruction: the first remedy of the worst finding, or else an action that the settings and the last
     rows suggest."""
     run = facts.run
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
@@ -293,8 +293,8 @@ def _nothing_read(run: Run) -> str:
 
 
 def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:
-    """Return the most severe cleared problem, if it was at least a warning. A fall that is small compared with the gain
-    of the run does not count."""
+    """Return a sentence on the most severe cleared problem if it was at least a warning. A fall that is small compared
+    with the gain of the run is not mentioned."""
     series = {NAMES[name]: o for name, o in success.items()}
 
     def small(evidence: Mapping[str, Any]) -> bool:
@@ -308,29 +308,31 @@ def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:
 
 
 def worst_of(findings: list[Finding]) -> Finding | None:
-    """Return the most severe finding, or None without findings. Equally severe findings are ordered by confidence, then
-    by onset."""
+    """Return the most severe finding, or None if there are no findings. Equally severe findings are ordered by
+    confidence, then by onset."""
     return max(findings, key=lambda f: (f.level, f.sureness, -f.onset_step), default=None)
 
 
 def _went(values: np.ndarray | None) -> str:
-    """Return the first and the last known value. Return a single value if both are the same, and an empty string if
-    nothing is known."""
+    """Return the first and the last known value as text, a single value if both are equal, and an empty string if no
+    value is known."""
     known = [] if values is None else [number(value) for value in values[np.isfinite(values)]]
     return ", then ".join(dict.fromkeys((known[0], known[-1]))) if known else ""
 
 
 def _zeros(loss: np.ndarray | None) -> str:
-    """Return on how many rows the loss is exactly 0, if at least half of the rows are affected."""
+    """Return a sentence on the number of rows with a loss of exactly 0; empty if the loss is 0 on less than half of the
+    rows."""
     known = np.empty(0) if loss is None else loss[np.isfinite(loss)]
     zeros = int((known == 0).sum())
     return f"The loss is 0 on {zeros} of {counted(len(known), 'row')}." if zeros and 2 * zeros >= len(known) else ""
 
 
 def too_few(facts: Facts) -> str:
-    """State that too few rows are recorded to judge the run, and how success and reward components began and ended."""
+    """State that the log has too few rows to judge the run, and give the first and last values of the success series
+    and reward components."""
     names = names_of(facts.run.run_type)
-    first = sorted(facts.success, key=TURNED.__contains__)  # losses last
+    first = sorted(facts.success, key=TURNED.__contains__)  # series that improve by falling come last
     series = {names[name]: facts.column(name) for name in first[:SHOWN] or ["loss"]}
     if len(facts.parts) > 1:
         series |= {printable(name): facts.parts[name] for name in [*facts.parts][:SHOWN]}

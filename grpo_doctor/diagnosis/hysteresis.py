@@ -1,5 +1,5 @@
-"""Turns a condition into an alarm. The condition must hold for some rows; the alarm clears after quiet rows and ignores
-short pauses."""
+"""Turns a condition into an alarm. The condition must be true for some rows; the alarm clears after rows on which the
+condition is false, and ignores short pauses."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RECENT = 0.1
 
 
 class Episode:
-    """The rows from the first to the last on which a condition held."""
+    """The range of rows from the first to the last row on which a condition was true."""
 
     __slots__ = (
         "confidence",
@@ -49,14 +49,14 @@ class Episode:
         return other
 
     def backdate(self, onset: Any) -> None:
-        """Move the onset to this step, if known."""
+        """Move the onset to this step, if the step is known."""
         if onset is not None and onset == onset:
             self.onset_step = int(onset)
 
 
 class Alarm:
-    """Alarm of one severity of a check, which fires after its hold, clears after quiet rows, and keeps the main
-    episode."""
+    """The alarm of one severity of a check: fires after its hold, clears after rows on which its condition is false,
+    and keeps the main episode."""
 
     __slots__ = ("active", "clear", "episode", "episodes", "least", "level", "longest", "quiet", "recent", "span")
 
@@ -80,8 +80,8 @@ class Alarm:
 
     @property
     def calm(self) -> bool:
-        """Whether the alarm neither fires nor stores a row on which its condition held, so that a row without the
-        condition changes nothing."""
+        """Whether the alarm neither fires nor stores a row on which its condition was true. A row on which the
+        condition is false then changes nothing."""
         return not (self.active or self.recent)
 
     def push(self, flag: bool, at: int, row: int, step: int) -> bool:
@@ -101,7 +101,7 @@ class Alarm:
         return False
 
     def _remember(self, flag: bool, at: int, row: int, step: int) -> None:
-        """Keep the recent rows on which the condition held."""
+        """Keep the recent rows on which the condition was true."""
         recent = self.recent
         while recent and recent[0][0] <= at - self.span:
             recent = recent[1:]
@@ -143,7 +143,7 @@ class Alarm:
 
     @property
     def main(self) -> Episode | None:
-        """The active episode, otherwise the longest."""
+        """The active episode, or else the longest episode."""
         if self.active or self.longest is None or self.episode is None:
             return self.episode
         return max(self.episode, self.longest, key=lambda e: e.rows)

@@ -13,14 +13,14 @@ import msgspec
 FILE = Path(__file__).with_name("measured.json")
 UNMEASURED = "not measured yet"
 ARMS = {"mended": "fixed in place", "rolled-back": "fixed and rolled back"}
-"""Names of the treatments that are not remedies."""
+"""Display names of the treatments that are not remedies."""
 VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect", "harms": "makes it worse"}
-"""Names of the verdicts of the experiments."""
+"""Display names of the verdicts of the experiments."""
 
 
 class Share(msgspec.Struct, frozen=True):
-    """Number of cases (projects and faults) in which the causes at one confidence were correct, with the 95% interval
-    of the share."""
+    """Number of cases (projects and faults) in which the causes named with one confidence were correct, with the 95%
+    interval of the share."""
 
     right: int
     of: int
@@ -40,7 +40,7 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
         begins: the first step with the fault, out of ``steps``.
         alone, twin: score with the fault, and score of the same run without it.
         by: the check that found the fault first during training.
-        named, reward: the steps at which the fault was found, and at which the reward checks alone found something;
+        named, reward: the steps at which the fault was found, and at which the reward checks alone found a problem;
             medians over the seeds, None if the median is after the end of the run.
     """
 
@@ -56,14 +56,15 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lead(self) -> float | None:
-        """Minimum number of steps by which the fault was found earlier, or None if it was not found."""
+        """Minimum number of steps by which the fault was found before the reward checks found a problem, or None if the
+        fault was not found."""
         return None if self.named is None else (self.steps if self.reward is None else self.reward) - self.named
 
     def __str__(self) -> str:
         return f"score {self.alone:.2f} with the fault, {self.twin:.2f} without it ({_seeds(self.seeds)})"
 
     def early(self, fault: str) -> str:
-        """Return how early the fault was found, as a sentence."""
+        """Return a sentence that states how early the fault was found."""
         assert self.lead is not None
         shown = "does not show it by the end" if self.reward is None else f"shows it at step {self.reward:.0f}"
         return (
@@ -109,7 +110,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1)
 def stored() -> Measured:
-    """Return the stored figures."""
+    """Return the stored results."""
     return msgspec.json.decode(FILE.read_bytes(), type=Measured)
 
 

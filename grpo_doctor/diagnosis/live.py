@@ -21,8 +21,8 @@ from .examine import Examination, Snapshot
 from .verdict import Diagnosis, diagnosis_of
 
 KEPT = 512
-"""Number of rows kept to find early indicators before a fall. A third of the rows are searched, and all rows take about
-1 MB."""
+"""Number of rows kept to find early indicators before a fall. About a third of the rows are searched. All rows need
+about 1 MB of memory."""
 _CORE = tuple(name for name in NUMBER_FIELDS if name in CORE)
 _GET = {names: attrgetter(*names) for names in (NUMBER_FIELDS, _CORE, OBJECT_FIELDS, TEXT_FIELDS)}
 
@@ -94,8 +94,7 @@ class LiveDoctor:
             record: the known fields of the step.
             samples: some responses of the step, to be shown. rollouts: all responses of the step instead, as samples or
                 as rows of any framework. Rollouts provide the fields that the record lacks. batch: log-probabilities of
-                some responses of the step, for example on every tenth step, which show why rollout engine and trainer
-                differ.
+                some responses, for example on every tenth step; they show why rollout engine and trainer differ.
 
         Raises:
             BatchError: if lists of the batch differ in length from their response.
@@ -125,7 +124,8 @@ class LiveDoctor:
         return fresh
 
     def _next(self, record: StepRecord, samples: tuple[Sample, ...]) -> _Row:
-        """Return the row of a record: a new row, or the newest row with this record added and the examination reset."""
+        """Return a new row for a record. If the record belongs to the newest row, reset the examination, and return
+        that row with the record added."""
         row = self._row
         if row is not None and continues(record, row.records[-1]):
             self.examination.restore(row.before)
@@ -134,7 +134,7 @@ class LiveDoctor:
         return _Row(number, (record,), samples, previous, self.examination.snapshot())
 
     def ahead(self, record: StepRecord) -> list[Finding]:
-        """Return the findings if this record came next; the state does not change."""
+        """Return the findings that would exist if this record came next; the state does not change."""
         row, known, examination = self._row, dict(self._known), self.examination.snapshot()
         recent = self._recent.copy()
         steps, settings = self.summary.steps.copy(), dict(self.summary.settings)

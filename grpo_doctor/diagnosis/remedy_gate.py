@@ -14,7 +14,8 @@ from .early_indicators import Columns
 
 
 class Declared(NamedTuple):
-    """A remedy that does not apply at some values of a setting, which is declared under one of these names."""
+    """A remedy that does not apply at some values of a setting; ``names`` are the names under which the setting may be
+    declared."""
 
     remedy: str
     names: tuple[str, ...]
@@ -23,7 +24,8 @@ class Declared(NamedTuple):
 
 
 class Sign(NamedTuple):
-    """A metric whose mean over the last `LATE` values is between these limits if the remedy applies."""
+    """A metric that shows whether a remedy applies: its mean over the last `LATE` values must be between these
+    limits."""
 
     remedy: str
     field: str
@@ -38,8 +40,8 @@ SIGNS = (
     Sign("raise-learning-rate", "kl", 0.0, 3e-3, "the KL to the reference is {:.2g} nats/token"),
     Sign("filter-dead-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
 )
-"""The signs of a run that does not learn, in order of precedence. One of 68 public runs that learn has a KL below
-0.004."""
+"""The signs for remedies of a run that does not learn, in order of precedence. One of 68 public runs that learn has a
+KL below 0.004."""
 _COEFFICIENT = ("entropy_coef", "entropy_coeff")
 DECLARED = (
     Declared("drop-entropy-bonus", _COEFFICIENT, lambda x: x == 0, "the entropy coefficient is already 0"),
@@ -56,8 +58,8 @@ DECLARED = (
 )
 CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
 """Remedies that are withheld if the reward has been constant since the first row, or if the task reward has never been
-above 0. These remedies have no effect until the reward function works. A higher response limit is not among them,
-because it can make the reward function work."""
+above 0. The listed remedies have no effect until the reward function works. A higher response limit is not in this
+list, because it can make the reward function work."""
 REFUTED = (
     ("too_low", "lower-learning-rate", "the learning rate is too low"),
     ("solved", "check-the-reward", "the task is solved"),
@@ -65,7 +67,7 @@ REFUTED = (
     ("form", "pay-no-length", "the gain comes from formatting"),
     ("risen", "check-the-labels", "the loss has fallen before"),
 )
-"""Remedies that the evidence under this name rules out, each with the reason."""
+"""Name of a finding's evidence, the remedy that the evidence rules out, and the reason."""
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
 """Pairs of contradictory remedies; a report gives only the remedy that comes first."""
 BACK = "roll-back"
@@ -83,7 +85,7 @@ def refused(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def signs(column: Columns) -> dict[str, tuple[bool, str]]:
-    """Return whether the sign of each remedy is present, with the level in words, if the metric of the sign is
+    """Return whether the sign of each remedy is present, and the level in words, for every sign whose metric is
     recorded."""
     found = {}
     for sign in SIGNS:

@@ -13,11 +13,11 @@ from ..series.trend import FEW, HALF, LEAST, SOLVED, Outcome
 
 HELD_OUT = ("eval_score", "eval_loss")
 EVALUATED = 3
-"""Number of evaluations at or above which a run with fewer rows is judged too, because each evaluation is a mean over
-the held-out data."""
+"""Minimum number of evaluations at which a run is judged even if it has too few rows. A few are enough, because each
+evaluation is a mean over the held-out data."""
 NAMES = SUCCESS | TURNED | {"reward_margin": "margin"}
 OF_PAIRS = {"success_rate": "reward accuracy", "eval_score": "held-out reward accuracy"}
-"""Names of the two series in preference training."""
+"""Names that two of the series have in preference training."""
 
 
 def names_of(run_type: RunType) -> Mapping[str, str]:
@@ -26,10 +26,10 @@ def names_of(run_type: RunType) -> Mapping[str, str]:
 
 
 UNTOUCHED = 0.01
-"""Distance of a preference loss from ln 2, in nats, up to which the policy has not moved, as in PRF002. A margin of m
-moves the loss by m/2."""
+"""Distance of a preference loss from ln 2, in nats, up to which the policy counts as unmoved, as in PRF002. A margin of
+m moves the loss by m/2."""
 CONSTANT = 1e-6
-"""Share of the size of a series up to which its changes and its noise are rounding."""
+"""Share of the absolute value of a series up to which its changes and its noise count as rounding."""
 
 
 def lost(success: Mapping[str, Outcome]) -> list[str]:
@@ -40,7 +40,8 @@ def lost(success: Mapping[str, Outcome]) -> list[str]:
 
 
 def evidence(success: Mapping[str, Outcome], run_type: RunType) -> dict[str, Outcome]:
-    """Return the series that can show learning; the loss of a preference run also falls if no pair is ranked better."""
+    """Return the series that can show learning. The loss of a preference run is not among the returned series, because
+    it can fall without any pair being ranked better."""
     return {name: o for name, o in success.items() if not (run_type == "preference" and name == "loss")}
 
 
@@ -48,9 +49,10 @@ def beyond_reference(success: Mapping[str, Outcome]) -> bool:
     """Return whether a preference run has moved past its start by more than the noise, by its margin or, without a
     margin, by its loss.
 
-    By convexity (Jensen), the loss is never smaller than the loss of the mean margin. A smaller loss belongs to another
-    method, which starts at another value. A loss that was below half of ln 2 from the start also belongs to another
-    method. A held-out loss above ln 2 contradicts learning: on other pairs, the policy is worse than at its start.
+    By convexity (Jensen's inequality), the loss is never smaller than the loss at the mean margin. A smaller loss shows
+    that the run uses another method, which starts at another value. A loss that was below half of ln 2 from the start
+    shows another method, too. A held-out loss above ln 2 contradicts learning: on other pairs, the policy is worse than
+    at its start.
     """
     margin, loss, held_out = success.get("reward_margin"), success.get("loss"), success.get("eval_loss")
     if held_out is not None and -held_out.last_value > math.log(2):
@@ -79,18 +81,19 @@ def evaluated_below_start(success: Mapping[str, Outcome]) -> bool:
 
 
 def worse(o: Outcome) -> bool:
-    """Return whether the last level is below the first, beyond noise. The test of a fall is stricter, because it is
-    applied after every row."""
+    """Return whether the last level is below the first level by more than noise. The test for a fall is stricter,
+    because it is applied after every row."""
     return o.first - o.now > o.shown and o.rows >= FEW
 
 
 def together(success: Mapping[str, Outcome]) -> list[str]:
-    """Return the reward (or the success rate) and the held-out score, if both together improved but neither alone.
+    """Return the reward (or the success rate) and the held-out score if only their combined gain, but neither gain
+    alone, exceeds the noise.
 
     Reward and held-out score are measured on different responses. The two gains, as shares of the detectable gain, are
     therefore combined like the quantiles of independent tests. The sum of the gains is divided by the root of their
-    number (Stouffer et al., The American Soldier, 1949). Each gain counts as at most one detectable gain, and must
-    reach half of that; a smaller reward gain is reported as flat.
+    number (Stouffer et al., The American Soldier, 1949). Each gain counts as at most one detectable gain, and must be
+    above half a detectable gain.
     """
     trained = next((name for name in ("reward_mean", "success_rate") if name in success), None)
     if trained is None or "eval_score" not in success:
@@ -155,8 +158,8 @@ def _no_gain(
 
 
 def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collection[str] = ()) -> str:
-    """Return how the held-out score, or else the held-out loss, changed, with the number of values if there are few.
-    The text is empty without such a series, or if the change is already reported (``told``)."""
+    """Return the change in the held-out score, or else in the held-out loss, with the number of values if there are
+    few. The text is empty if neither is recorded, or if the change is already reported (``told``)."""
     name = next((name for name in HELD_OUT if name in success and success[name].rows > 1), "")
     if not name or name in told:
         return ""
@@ -186,7 +189,7 @@ def _beyond_start(success: Mapping[str, Outcome]) -> str:
 
 
 def _near(o: Outcome) -> str:
-    """Return how a series without a gain is near its maximum: from the start, or after a rise within the noise."""
+    """Return whether a series without a gain was near its maximum from the start, or rose to it within the noise."""
     if o.first < SOLVED * o.now:
         return f"is near its maximum ({o.now:.3g}), but noise explains its rise from {o.first:.3g}"
     return f"was near its maximum from the start ({o.first:.3g}, {o.now:.3g} now)"
@@ -199,7 +202,7 @@ def _after_best(name: str, o: Outcome) -> str:
 
 
 def _flat(name: str, o: Outcome, first: float, now: float) -> str:
-    """State for a series without a gain whether it is constant, short, or has noise of a given size."""
+    """State whether a series without a gain is constant, fell, is too short, or has too much noise."""
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
         return f"the {name} is {now:.3g} on all {o.rows} rows"
     if worse(o):

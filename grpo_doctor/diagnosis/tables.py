@@ -18,11 +18,11 @@ from .wording import number
 _Columns: TypeAlias = Callable[[str], np.ndarray | None]
 
 LATE = 0.1
-"""Share of rows at the end of the run that counts as observed (at least five rows)."""
+"""Share of a series' values, at its end, that the column "observed" covers (at least five values)."""
 
 
 def tables_of(run: Run) -> list[Table]:
-    """Return the tables whose fields the run has."""
+    """Return the tables for which the run has the required fields."""
     if run.run_type != "rl" or not len(run):
         return []
     made = (_indicators(run), _dead_groups(run), _kl_share(run), _epochs(run))
@@ -46,7 +46,7 @@ INDICATORS = {
     "eot_per_response": "end-of-turn tokens per response",
     "truncated_rate": "share of truncated responses",
 }
-"""Fields without a general range of normal values, which depend on model and task; only the change is shown."""
+"""Fields whose normal values depend on the model and the task, so the table shows only how they change."""
 
 
 def _indicators(run: Run) -> Table | None:
@@ -92,7 +92,7 @@ def _dead_groups(run: Run) -> Table | None:
 
 
 def _tasks(run: Run) -> Iterator[tuple[str, _Columns]]:
-    """Yield the rows of each task, with its own columns."""
+    """Yield each task with its columns, reduced to the rows of the task."""
     recorded = [row for row in run.columns.get("by_task", ()) if row]
     for task in dict.fromkeys(name for row in recorded for name in row):
         yield task, _columns_of([row[task] for row in recorded if task in row])
@@ -180,7 +180,8 @@ def _spread(rows: np.ndarray, most: int = 6) -> list[int]:
     return [int(rows[i]) for i in np.linspace(0, len(rows) - 1, most).astype(int)]
 
 
-# -- from epoch to epoch -----------------------------------------------------------------------------------------
+# -- changes from epoch to epoch
+# -----------------------------------------------------------------------------------------
 
 _OVER_EPOCHS = (
     "loss", "policy_loss", "eval_loss", "eval_perplexity", "eval_score", "reward_mean", "kl", "kl_coef", "entropy_mean",
@@ -218,12 +219,13 @@ def _change(means: list[float]) -> str:
 
 
 TESTS = 3
-"""Maximum number of tests before the next run; the report lists every other explanation with its test."""
+"""Maximum number of tests to recommend before the next run; the report lists every alternative explanation with its
+test."""
 
 
 def before_next_run(findings: Sequence[Finding]) -> list[str]:
-    """Return what to do before the next run, in the order of the findings: verify, stop using, change first, and
-    watch."""
+    """Return what to verify, what not to use, what to change, and what to watch before and during the next run, in the
+    order of the findings."""
     grave = [f for f in findings if f.level >= Severity.WARNING and f.role != "symptom"]
     grave = [f for f in grave if f.role != "note" and not f.explained_by] or grave[:3]
     verify = [f"Verify first ({f.code}): {rival.separated_by}" for f in grave for rival in f.rivals]

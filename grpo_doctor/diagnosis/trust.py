@@ -1,8 +1,9 @@
 """Decides which folders of a user's own checks may be executed: folders that the user trusted and whose content is
 unchanged.
 
-A configuration file is part of the analysed repository, so naming a folder in it is not a permission. The permission is
-given on the command line, in the environment, or in a file of the user, by path and content.
+A configuration file is part of the analysed repository, so a folder that it names is not trusted for that reason. The
+user gives permission on the command line, in the environment, or in a file of the user that lists trusted folders by
+path and content.
 """
 
 from __future__ import annotations

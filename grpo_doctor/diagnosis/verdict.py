@@ -1,10 +1,10 @@
-"""Turns findings into a diagnosis: what happened, why, what to change, the verdict, and its basis.
+"""Turns findings into a diagnosis: what happened, why, what to change, the verdict, and what the verdict is based on.
 
 **What happened** comes from the outcomes, beginning with outcomes about success (`series.trajectory`). **Why** comes
-from the findings that explain the outcomes. The kind of a finding limits its weight. An *outcome* and a *defect* keep
+from the findings that explain the outcomes. The kind of a finding limits its severity. An *outcome* and a *defect* keep
 their severity. A *risk* is at most a warning in a run that learns anyway, and info if it is in the settings. A *remark*
-is info. A past finding is reported as past and has no weight. Only an active finding at error or above therefore makes
-the run failing.
+is info. A past finding is reported as past and does not affect the verdict. Therefore, only an active finding at error
+or above makes the run failing.
 """
 
 from __future__ import annotations
@@ -35,24 +35,25 @@ from .wording import rendered
 Verdict = Literal["failing", "suspect", "healthy", "unproven", "unjudged"]
 
 SLACK, BLUR = 4, 1 / 64
-"""Rows, and share of all rows, by which the onset of a cause may come after that of its effect. An alarm needs some
-rows to fire, and a fall is dated to a bin."""
+"""Number of rows, and share of all rows, by which the onset of a cause may come after the onset of its effect. An alarm
+needs some rows to fire, and the onset of a fall is only known to within a bin."""
 LASTS = 10
-"""Number of rows before the onset of an effect up to which its cause must have lasted."""
+"""Maximum number of rows between the end of a cause and the onset of its effect."""
 OF_REWARD = frozenset(
     "reward_mean reward_std reward_min reward_max dead_share zero_variance_share zero_variance_groups live_groups "
     "groups advantage_max advantage_min advantage_std success_rate".split()
 )
-"""Series that are constant if the reward is constant; these series repeat the finding and explain nothing."""
+"""Series that are constant if the reward is constant. Findings about these series repeat that the reward is constant,
+and explain nothing."""
 REACH = 2 / 3
-"""Share of the time before a fall within which its cause must begin. A state that lasted while the run improved did not
-cause the fall."""
+"""Share of the time before a fall, at its end, within which the cause of the fall must begin. A state that lasted while
+the run improved did not cause the fall."""
 ENDING = "ending"
 """Family of the checks that report how a run ended."""
 TOLD_FIRST = "LEN003 REW001 STL006 STL008 STL001 GRD001 REW015 REW016 REW002 REW009 SUP001".split()
-"""The outcomes that come first among equally severe outcomes, in reverse order. Outcomes about success come first.
-Truncation precedes outcomes about success, because metrics of truncated responses do not describe whole responses. NaN
-or infinity precedes a reward that has not risen."""
+"""Codes of outcomes in ascending order of precedence: of equally severe outcomes, the last in this list is reported.
+Outcomes about success have the highest precedence. Truncation precedes outcomes about success, because metrics of
+truncated responses do not describe whole responses. NaN or infinity precedes a reward that has not risen."""
 
 
 class Coverage(msgspec.Struct, kw_only=True):
@@ -112,7 +113,7 @@ class Diagnosis(msgspec.Struct, kw_only=True):
         return next((f for f in self.findings if f.code == code), None)
 
     def _repr_html_(self) -> str:
-        """For notebooks: the HTML report in a frame, isolated from the notebook's style."""
+        """Return the HTML report for notebooks, in a frame that is isolated from the notebook's style."""
         from .catalogue import report
 
         frame: str = report("html").notebook(self)
@@ -123,7 +124,7 @@ class Diagnosis(msgspec.Struct, kw_only=True):
 
 
 def weight(finding: Finding) -> Severity:
-    """Return the weight of a finding; a past finding counts as info."""
+    """Return the severity with which a finding counts; a past finding counts as info."""
     return Severity.INFO if finding.cleared else finding.level
 
 
@@ -143,8 +144,8 @@ def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
 
 
 def _settle(catalogue: Catalogue, findings: list[Finding], learning: bool) -> None:
-    """Adjust severities to this run: a risk does not fail a run that learns, and a risk in its settings is only info.
-    Proven critical findings are never past."""
+    """Adjust severities to this run: in a run that learns, a risk is at most a warning, and a risk in the settings is
+    only info. Proven critical findings are never past."""
     for finding in findings:
         of_settings = catalogue.checks[finding.code].family == PREFLIGHT
         if finding.kind == "remark":
@@ -192,11 +193,11 @@ def conclude_all(catalogue: Catalogue, found: dict[str, Finding]) -> None:
 def _link(
     catalogue: Catalogue, findings: list[Finding], within: tuple[float, float], well: tuple[float, float]
 ) -> None:
-    """Fill ``explained_by``. Finding A explains finding B if the check of A declares B, A does not begin after B, and B
-    began while A lasted. A past finding explains nothing that an active finding with higher confidence explains.
+    """Fill ``explained_by``. Finding A explains finding B if A's check lists the code of B, A does not begin after B,
+    and B began while A lasted. A past finding explains nothing that an active finding with higher confidence explains.
 
     ``well`` contains the first step and the step at which success began to fall. A threshold that was crossed early
-    between these steps does not explain the fall; a proven mechanism may.
+    between these two steps does not explain the fall, but a proven mechanism may explain it.
     """
     (slack, reach), (began, fell) = within, well
     for finding in findings:
@@ -220,8 +221,9 @@ def _link(
 
 
 def same_in_other_words(cause: Finding, effect: Finding) -> bool:
-    """Return whether an outcome uses the same series as another finding, or a finding uses a series that a constant
-    reward makes constant. A proven mechanism never counts as a repetition."""
+    """Return whether a finding only repeats its effect. An outcome repeats its effect if both use the same series. Any
+    finding repeats its effect if its series are constant because the reward is constant. A proven mechanism never
+    counts as a repetition."""
     if cause.kind == "defect":
         return False
     read = set(cause.columns)
@@ -303,9 +305,9 @@ def _treat(
     finding, the settings, the log (``refuted``) or an earlier remedy rules it out. A rival whose check has ``passed``
     is omitted.
 
-    Remedies that most causes of the same effect, and most risks in vital series, recommend come first. If probes proved
-    the findings on the code, the probe's remedies come first. Remedies that the framework's trainer already applies,
-    and remedies for an undeclared entropy bonus, come last.
+    Remedies that are recommended by most causes of the same effect, and by most risks in vital series, come first. If
+    probes proved the findings on the code, the probe's remedies come first. Remedies that the framework's trainer
+    already applies, and remedies for an undeclared entropy bonus, come last.
     """
     ruled_out = [
         (remedy_id, f"{finding.code} {finding.name}: {because}", finding.explained_by)
@@ -322,7 +324,7 @@ def _treat(
         offered = dict.fromkeys((*head, *check.remedies))
         finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:
-            since = "" if finding.onset_step else " since step {onset}"  # omitted if the state lasts from the start
+            since = "" if finding.onset_step else " since step {onset}"  # omitted if the state began at step 0
             finding.invalidates = [t.replace(since, "").format(onset=finding.onset_step) for t in check.invalidates]
         # a symptom does not rule out the remedy of its cause
         withheld = {r: because for r, because, by in reversed(ruled_out) if finding.code not in by}
@@ -341,8 +343,8 @@ def _treat(
 
 
 def _mostly(check: Check, recorded: Recorded) -> bool:
-    """Return whether at least half of the rows have the fields that a check requires, because a pass on a few rows
-    refutes nothing."""
+    """Return whether at least half of the rows have the fields that a check requires. A pass on only a few rows rules
+    nothing out."""
     columns = ([recorded.column(field) for field in need.fields] for need in check.needs if "step" not in need.fields)
     known = (sum(np.isfinite(c).sum() for c in found if c is not None and c.dtype != object) for found in columns)
     return all(2 * n >= len(recorded.steps) for n in known)
@@ -384,7 +386,7 @@ def diagnosis_of(
     passed = _passed(catalogue, findings, coverage, recorded) if begin <= 1 else set[str]()
     _treat(catalogue, findings, active, run, refuted, passed)
     crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
-    told = [f for f in findings if not f.cleared or f.onset_step != first]  # the state began on the first row
+    told = [f for f in findings if not f.cleared or f.onset_step != first]  # not a past state from the first row
     vital = [f for f in active if catalogue.checks[f.code].vital]
     facts = Facts(
         run=run,
@@ -406,8 +408,8 @@ def diagnosis_of(
 
 
 def _outcomes(success: Mapping[str, Trajectory]) -> tuple[dict[str, Outcome], bool]:
-    """Return the state of each success series, and whether correctness is always at its minimum: then a maximum of
-    formatting rewards solves nothing."""
+    """Return the state of each success series, and whether correctness is always at its minimum. While correctness is
+    at its minimum, a reward at its maximum shows only correct formatting, not a solved task."""
     stands = {name: series.outcome for name, series in success.items() if series.rows and name not in (MEANT, VALID)}
     task = success.get(MEANT)
     unpaid = task is not None and bool(task.unpaid)
@@ -418,20 +420,21 @@ def _outcomes(success: Mapping[str, Trajectory]) -> tuple[dict[str, Outcome], bo
 
 
 def _within(first: int | None, last: int | None, rows: int) -> tuple[float, float]:
-    """Return the steps by which a cause may begin after its effect, and up to which it must have lasted before."""
+    """Return the number of steps by which a cause may begin after its effect, and the number by which it may end before
+    its effect."""
     row = (last - first) / max(rows - 1, 1) if first is not None and last is not None else 0.0
     return max(SLACK, BLUR * rows) * row, LASTS * row
 
 
 def _say_once(outcome: Finding | None, cause: Finding | None) -> None:
-    """Remove what the sentences of outcome and cause both say."""
+    """Remove the parts that the messages of outcome and cause have in common."""
     if outcome is not None and cause is not None and cause is not outcome:
         outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
         cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")
 
 
 def _passed(catalogue: Catalogue, findings: list[Finding], coverage: Coverage, recorded: Recorded) -> set[str]:
-    """Return the checks that rule out an alternative explanation, because they passed on most rows."""
+    """Return the checks that passed on most rows and therefore rule out an alternative explanation."""
     asked = {rival.ruled_out_by for f in findings for rival in catalogue.checks[f.code].rivals}
     return {code for code in asked & {*coverage.passed_codes} if _mostly(catalogue.checks[code], recorded)}
 
@@ -491,8 +494,8 @@ def _headed(
 ) -> tuple[Finding | None, Finding | None]:
     """Return the outcome and the cause of the headline: the findings that determine the verdict, whatever their kind.
 
-    A warning without an outcome stays a note. A warning heads the report if no finding is more severe, unless the run
-    learns. If the run learns, success comes first.
+    A warning without an outcome remains a note. Unless the run learns, a warning heads the report if no finding is more
+    severe. If the run learns, success comes first.
     """
     grave = [f for f in active if f.level >= Severity.ERROR]
     if any(f is outcome or f is cause for f in grave) or (not grave and (outcome or cause)):

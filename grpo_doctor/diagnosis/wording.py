@@ -9,8 +9,8 @@ from typing import Any
 
 
 def number(value: float, digits: int = 3, sign: str = "") -> str:
-    """Return a number with the given number of significant digits, without "-0", and without an exponent between 0.001
-    and 99,999. With ``sign`` "+", positive numbers have a sign."""
+    """Return a number as text with the given number of significant digits, never as "-0", and without an exponent
+    between 0.001 and 99,999. With ``sign`` "+", positive numbers have a sign."""
     if math.isnan(value):
         return "unknown"
     return _plain(value, f"{sign}.{digits}g")
@@ -38,7 +38,7 @@ def step_noun(rows: float, span: float) -> str:
 
 
 def at_intervals(rows: float, span: float) -> bool:
-    """Return whether there are fewer rows than steps between the first and the last row."""
+    """Return whether the log has fewer rows than steps."""
     return span >= rows
 
 
@@ -60,7 +60,7 @@ def _plain(value: float, spec: str) -> str:
 
 
 class _Formatter(Formatter):
-    """`str.format` that writes numbers as `number` does."""
+    """A `str.format` that writes numbers as `number` does."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, int | float) and not isinstance(value, bool) and format_spec:

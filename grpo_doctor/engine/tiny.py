@@ -1,8 +1,8 @@
 """The embedded models, with their own tokenizer and a supervised warm-up. The decoders have half a million weights, a
-tenth of that for many runs, or 46 million for a GPU.
+tenth of this number (for experiments with many runs), or 46 million (for a GPU).
 
-The weights depend only on the seed, up to rounding, which differs between devices. The weights are cached in the user's
-cache folder under a hash of all inputs.
+The weights depend only on the seed, except for rounding, which differs between devices. The weights are cached in the
+user's cache folder, under a hash of everything that determines them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ SIZES: dict[str, dict[str, Any]] = {
         **{"num_attention_heads": 12, "num_key_value_heads": 12},
     },
 }
-"""The embedded models by name. A step of the small model takes a third of the time, and the model learns less; the
+"""The embedded models by name. A step of the small model takes a third of the time, but the model learns less. The
 large model is for a GPU."""
 RATES = {"embedded": 2e-3, "embedded-small": 2e-3, "embedded-large": 5e-4}
 """Learning rates of the warm-up."""
@@ -64,8 +64,8 @@ BATCH, SEED = 32, 0
 
 
 class Course(NamedTuple):
-    """The warm-up of a model: words of its tokenizer, number of steps, and a function that draws a prompt and the words
-    of its response."""
+    """The warm-up of a model: the words of its tokenizer, the number of steps, and a function that draws a prompt and
+    the words of a response."""
 
     words: tuple[str, ...]
     steps: int
@@ -85,11 +85,11 @@ def _with_tools(rng: random.Random) -> tuple[Dialogue, list[str]]:
 
 WORKFLOWS = Course(WORDS, 260, _workflow)
 COURSES = {"tools": Course((*TURNS, *tools.WORDS), 700, _with_tools)}
-"""Course by task; all other tasks start from the model that writes workflows."""
+"""The course for each task. All other tasks start from the model that writes workflows."""
 
 
 def make_tokenizer(words: tuple[str, ...] = WORDS) -> PreTrainedTokenizerFast:
-    """Build a tokenizer of whole words, in which the end of a turn is also the end of a response."""
+    """Build a tokenizer of whole words, in which one token ends both a turn and a response."""
     words = (*words, *(f"<unused{n}>" for n in range(VOCABULARY - len(words))))
     inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, unk_token=UNK))
     inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
@@ -116,7 +116,7 @@ def make_model(seed: int = 0, **changes: Any) -> LlamaForCausalLM:
 def embedded(
     name: str = "embedded", task: str = "embedded", device: str = "cpu"
 ) -> tuple[LlamaForCausalLM, PreTrainedTokenizerFast]:
-    """Return the model, warmed up on this device, and its tokenizer, from the cache if possible."""
+    """Return the model, warmed up on this device, and its tokenizer. The weights come from the cache if possible."""
     course = COURSES.get(task, WORKFLOWS)
     tokenizer, model = make_tokenizer(course.words), make_model(SEED, **SIZES[name])
     model.to(torch.device(device))  # type: ignore[arg-type]
@@ -146,7 +146,7 @@ def cache_file(name: str = "embedded", task: str = "embedded") -> Path:
 
 
 def warm_up(model: LlamaForCausalLM, tokenizer: PreTrainedTokenizerFast, course: Course, rate: float) -> None:
-    """Train on workflows that are mostly valid and sometimes correct, so the policy has room to learn."""
+    """Train on workflows that are mostly valid but only sometimes correct, so that the policy can still improve."""
     rng = random.Random(SEED)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 - step / course.steps)

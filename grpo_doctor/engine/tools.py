@@ -1,5 +1,5 @@
-"""A task with tools: the model finds prices of items in a shop by calling a lookup and a calculator, which answer
-within the response."""
+"""A task with tools. The model finds the prices of items in a shop by calling a lookup and a calculator, whose answers
+become part of the response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ITEMS = "tin cup key map bag pen hat box lid jar mat net".split()
 SHOPS, PRICES = 10, 20
 NUMBERS = tuple(str(n) for n in range(2 * PRICES + 1))
 LOOKUP, ADD = "search", "python"
-"""Tags of the two calls: the lookup of an item in a shop, and a sum."""
+"""Tags of the two kinds of calls: the lookup of an item in a shop, and a sum."""
 ENDS = frozenset(f"</{name}>" for name in (LOOKUP, ADD))
 OPENS, CLOSES = "<observation>", "</observation>"
 REFUSED = "Error: missing required argument".split()
@@ -32,8 +32,8 @@ def price(item: str, shop: int) -> int:
 
 
 def places(words: Sequence[str]) -> list[int]:
-    """Return for each word, and for the next word, the position in the answer of a tool, starting at 1. Words of the
-    policy have position 0."""
+    """Return, for each word and for the next word, its position in the answer of a tool, starting at 1. Words that the
+    policy writes have position 0."""
     found, place = [], 0
     for word in words:
         found.append(place)
@@ -42,7 +42,7 @@ def places(words: Sequence[str]) -> list[int]:
 
 
 class ToolTask:
-    """Prompts that need the tools; a tool answers as soon as its call is closed."""
+    """Prompts that require the tools. A tool answers as soon as its call is closed."""
 
     first_words: frozenset[str] | None = frozenset(("<answer>", *(f"<{name}>" for name in (LOOKUP, ADD))))
     bounds: tuple[float, float] | None = (0.0, 1.0)
@@ -53,7 +53,7 @@ class ToolTask:
         self.examples: Sequence[Example] = [make_example(rng) for _ in range(count)]
 
     def reply(self, call: Sequence[str]) -> list[str]:
-        """Return the answer to a call: the name of the tool and the words between its tags."""
+        """Return the answer to a call, which consists of the name of the tool and the words between its tags."""
         match call:
             case [name, item, shop] if name == LOOKUP and item in ITEMS and shop in NUMBERS[:SHOPS]:
                 return [str(price(item, int(shop)))]
@@ -95,8 +95,8 @@ def make_example(rng: random.Random) -> Example:
 def demonstration(rng: random.Random, example: Example, *, careful: float, direct: float) -> list[str]:
     """Return the words of a response for the warm-up, including the answers of the tools.
 
-    ``direct`` is the probability of an answer without a call. ``careful`` is the probability of each call, and of the
-    call's correct form.
+    ``direct`` is the probability of an answer without a call. ``careful`` is the probability that each call is made,
+    and that it has the correct form.
     """
     reply, shop, items = ToolTask(0).reply, example.columns["shop"], example.columns["items"]
     words: list[str] = []

@@ -25,11 +25,12 @@ from .measure import Fields, Rollout
 from .task import Example
 
 Veto = Callable[[StepRecord], str | None]
-"""Called before each optimizer step with the current record; returns the reason to skip the update, or None."""
+"""Function that is called before each optimizer step with the current record, and returns the reason to skip the
+update, or None."""
 
 
 class TrainingDied(RuntimeError):  # noqa: N818 - it is what happened, not a mistake of the caller
-    """Raised if the policy can no longer sample; all steps before this step are recorded."""
+    """Raised if the policy can no longer sample. All earlier steps are recorded."""
 
 
 @dataclass
@@ -102,7 +103,7 @@ class Trainer:
         k = self.settings.num_generations
         prompts = [ids for example in examples[::k] for ids in [engine.render(example.dialogue)] * k]
         ids, mask = engine.pad_left(prompts)
-        if not all(bool(p.isfinite().all()) for p in engine.parameters):  # sampling from NaN would break CUDA's context
+        if not all(bool(p.isfinite().all()) for p in engine.parameters):  # sampling from NaN would make CUDA unusable
             raise TrainingDied(f"step {engine.step_number}: the weights are not finite, so generation is impossible")
         tokens, _ = engine.sample(ids, mask)
         assert engine.generated is not None
@@ -149,8 +150,8 @@ class Trainer:
 
     def due(self, often: int, until: int, later: int) -> bool:
         """Return whether this step measures quantities that need an extra pass. Of the steps with extra statistics,
-        these are every ``often``-th step up to the ``until``-th (most runs fail by then), and then every ``later``-th
-        step."""
+        every ``often``-th step up to the ``until``-th is measured, and every ``later``-th step after that. Most runs
+        that fail have failed by then."""
         number = (self.engine.step_number - 1) // self.settings.record_every + 1
         return self.detailed() and number % (often if number <= until else later) == 0
 
@@ -161,9 +162,9 @@ class Trainer:
     def update(self, prepared: Prepared, rollout: Rollout, rewards: Tensor, fields: Fields, veto: Veto | None) -> None:
         """Run the optimizer steps on one rollout and record their effect in ``fields``.
 
-        With one optimizer step, the forward pass of the update gives the old log-probabilities. With several optimizer
-        steps, a separate pass in eval mode computes the old log-probabilities. The ratio of the first step then shows
-        whether both passes agree.
+        With one optimizer step, the old log-probabilities come from the forward pass of the update. With several
+        optimizer steps, a separate pass in eval mode computes the old log-probabilities. The ratio of the first step
+        then shows whether both passes agree.
         """
         engine = self.engine
         if self.settings.num_iterations > 1:
@@ -196,7 +197,7 @@ class Trainer:
             fields["policy_movement_kl"] = self.movement(prepared)
 
     def skip(self, fields: Fields, why: str) -> None:
-        """Skip the optimizer step: without gradients, not even momentum or weight decay changes a weight."""
+        """Skip the optimizer step. Without gradients, not even momentum or weight decay changes a weight."""
         for p in self.engine.parameters:
             p.grad = None
         fields |= {"update_applied": False, "update_skipped_reason": why, "weight_delta": 0.0}
@@ -215,7 +216,7 @@ class Trainer:
         return measure.k3(prepared.old[firsts][drawn], torch.cat(now)[drawn])
 
     def kl_gradient(self) -> list[Tensor] | None:
-        """Return buffers for this step's gradient of the KL term, if it is measured."""
+        """Return buffers for the gradient of the KL term, or None if the gradient is not measured in this step."""
         beta, every = self.settings.beta, self.settings.kl_grad_share_every
         due = beta and every and self.due(every, 3 * every, 5 * every)
         return [torch.zeros_like(p) for p in self.engine.parameters] if due else None
@@ -230,7 +231,7 @@ class Trainer:
     # -- checkpoints --------------------------------------------------------------------------------------------
 
     def state(self) -> dict[str, Any]:
-        """Return the state on which the next steps depend."""
+        """Return the state that determines all later steps."""
         model = self.engine.model
         return {
             "step": self.engine.step_number,
@@ -274,7 +275,7 @@ class Trainer:
 
     def load(self, path: Path) -> None:
         """Read a checkpoint."""
-        self.restore(torch.load(path, map_location="cpu", weights_only=True))  # random states stay on the CPU
+        self.restore(torch.load(path, map_location="cpu", weights_only=True))  # random states must stay on the CPU
 
 
 def _ended(ids: Ids, eos: Ids) -> bool:

@@ -1,1 +1,1 @@
-"""Live checks inside other trainers, with one file per framework."""
+"""Runs live checks inside other trainers, with one file per framework."""

@@ -12,9 +12,9 @@ from ..fault_isolation import Boundary, tell
 
 
 def alert(finding: Finding) -> None:
-    """Send a finding at warning or above to W&B and trackio if this process has an open run in the tracker.
+    """Send a finding at warning or above to W&B and trackio, to each tracker in which this process has an open run.
 
-    Errors of the tracker are printed and do not stop the training.
+    Errors of a tracker are printed, and do not stop the training.
     """
     if finding.level < Severity.WARNING:
         return
@@ -25,7 +25,7 @@ def alert(finding: Finding) -> None:
 
 
 def keep_report(report: Path) -> None:
-    """Add the HTML report to the open W&B and MLflow runs of this process; print errors of the tracker."""
+    """Add the HTML report to the open W&B and MLflow runs of this process. Errors of a tracker are printed."""
     wandb, mlflow = sys.modules.get("wandb"), sys.modules.get("mlflow")
 
     def to_wandb() -> None:
@@ -43,7 +43,7 @@ def keep_report(report: Path) -> None:
 
 
 def _tried(otherwise: str, send: Callable[..., None], *arguments: Any) -> None:
-    """Call a tracker, and print its error."""
+    """Call a tracker, and print the error that it raises, if any."""
     sent = Boundary()
     sent(send, *arguments)
     if sent.failure is not None:
@@ -51,7 +51,7 @@ def _tried(otherwise: str, send: Callable[..., None], *arguments: Any) -> None:
 
 
 def _open_trackers(error: bool) -> Iterator[tuple[str, Callable[[str, str], None]]]:
-    """Return the trackers that the training has imported and in which it has started a run."""
+    """Yield the name and the alert function of each tracker in which the training has started a run."""
     wandb = sys.modules.get("wandb")
     if wandb is not None and getattr(wandb, "run", None) is not None:
         yield "W&B", lambda title, text: wandb.run.alert(title, text, level="ERROR" if error else "WARN")

@@ -1,7 +1,8 @@
 """A ``TrainerCallback`` with live checks for every subclass of the transformers Trainer.
 
-Use the callback for trainers that `attach` does not support (ms-swift, axolotl, LLaMA-Factory, Unsloth, supervised and
-preference training). The callback reads only the logged metrics. For a ``GRPOTrainer``, `attach` records more.
+Use the callback for trainers that `attach` does not support, such as ms-swift, axolotl, LLaMA-Factory and Unsloth, and
+for supervised and preference training. The callback reads only the logged metrics. For a ``GRPOTrainer``, `attach`
+records more.
 
     trainer.add_callback(DoctorCallback(on="error=stop"))
 
@@ -29,7 +30,7 @@ class DoctorCallback(TrainerCallback):
     """Checks every row that the trainer logs, on the first process only, because the other processes do not log.
 
     Args:
-        out: folder of the run; ``grpo-doctor`` in the folder of the checkpoints by default.
+        out: folder of the run. The default is ``grpo-doctor`` in the folder of the checkpoints.
         on: ``SEVERITY=ACTION,…`` with warn and stop.
         on_finding: called with each new finding and its action; prints a line by default.
 
@@ -40,7 +41,7 @@ class DoctorCallback(TrainerCallback):
     def __init__(
         self, out: str | Path | None = None, *, on: str = "warning=warn,error=warn", on_finding: Told = say
     ) -> None:
-        actions_from_outside(on)  # before the training, not at its first step
+        actions_from_outside(on)  # errors appear before the training, not at its first step
         self.out, self.on, self.on_finding = out, on, on_finding
         self.run: LoggedRun | None = None
 

@@ -16,11 +16,11 @@ from typing import Any
 from .scalars import LoggedRun
 
 SEEN = ("", "train", "validation")
-"""Prefixes of training metrics; other metrics are timings, hardware and weight transfers."""
+"""Prefixes of training metrics; all other metrics are about timings, hardware and weight transfers."""
 
 
 class DoctorLogger:
-    """A logger of NeMo-RL. A step is checked when it is complete, or when the next step begins."""
+    """A logger for NeMo-RL. A step is checked when it is complete, or when the next step begins."""
 
     def __init__(self, config: Mapping[str, Any], *, out: str = "runs/nemo-rl", on: str = "error=warn") -> None:
         self.run = LoggedRun(config, framework="nemo-rl", out=out, on=on)
@@ -60,7 +60,7 @@ class DoctorLogger:
             self.run.log(self.step, metrics)
 
     def log_hyperparams(self, params: Mapping[str, Any]) -> None:
-        """Do nothing: the configuration was given at the start."""
+        """Do nothing: the configuration was passed to the constructor."""
 
     def log_histogram(self, histogram: list[Any], step: int, name: str) -> None:
         """Do nothing: no check uses histograms."""

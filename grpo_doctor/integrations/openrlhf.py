@@ -1,6 +1,6 @@
 """OpenRLHF: reads the metrics that OpenRLHF's TensorBoard and W&B loggers receive in the Ray worker that trains.
 
-OpenRLHF trains in an actor, so the hook uses Ray's setup hook for workers:
+OpenRLHF trains in an actor, so the integration uses Ray's setup hook for workers:
 
     ray job submit --runtime-env-json='{"worker_process_setup_hook": "grpo_doctor.integrations.openrlhf.connect"}' \\
       -- python3 -m openrlhf.cli.train_ppo_ray --logger.tensorboard_dir tb …
@@ -21,7 +21,7 @@ from .scalars import LoggedRun
 
 
 def connect() -> None:
-    """Wrap both loggers of this process; a second call changes nothing."""
+    """Wrap both logger classes in this process. A second call changes nothing."""
     from openrlhf.utils import logging_utils
 
     hook = _Hook()
@@ -56,7 +56,7 @@ class _Hook:
         return log
 
     def train(self, step: int, logs: dict[str, Any]) -> dict[str, float]:
-        if step != self.last:  # the other logger may have reported it
+        if step != self.last:  # the other logger may have reported this step
             self.last = step
             text, reward = logs.pop("generated_samples", None) or (None, None)
             samples = [Sample(step=step, response=str(text), reward=reward)] if text else []
@@ -75,5 +75,5 @@ class _Hook:
 
 
 def _nested(args: Any) -> Any:
-    """Convert namespaces to mappings."""
+    """Convert a namespace, and the namespaces in it, to mappings."""
     return {key: _nested(value) for key, value in vars(args).items()} if hasattr(args, "__dict__") else args

@@ -1,4 +1,5 @@
-"""A pytest plugin: a ``diagnose`` fixture, and ``--grpo-doctor-run PATH``, a test that fails if the run is failing.
+"""A pytest plugin with a ``diagnose`` fixture, and with the option ``--grpo-doctor-run PATH``, which adds a test that
+fails if the run is failing.
 
 >>> def test_smoke_run(diagnose):  # doctest: +SKIP
 ...     assert diagnose("runs/smoke/records.jsonl").verdict != "failing"
@@ -54,10 +55,10 @@ class RunError(Exception):
 
 
 class RunItem(pytest.Item):
-    """Tests that a run is not failing and could be judged."""
+    """A test that fails if a run is failing or could not be judged."""
 
     def runtest(self) -> None:
-        """Raise `RunError` with the report."""
+        """Raise `RunError`, with the report, if the run is failing or could not be judged."""
         from .. import diagnose
         from ..readers import read
         from ..report.model import Options, render

@@ -1,7 +1,7 @@
-"""Live checks on the metrics that a trainer logs, the base of every integration except `attach`.
+"""Runs live checks on the metrics that a trainer logs; the base of every integration except `attach`.
 
-One mapping of metrics per step, under the trainer's own keys, becomes a record by the rules of the log readers. Masks,
-advantages and single rewards are not metrics, so the report lists them as unknown.
+The mapping of metrics of a step, under the trainer's own keys, becomes a record by the rules of the log readers. Masks,
+advantages and individual rewards are not metrics, so the report lists them as unknown.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ class TrainingStopped(RuntimeError):  # noqa: N818 - requested by the user, not 
 
 
 class LoggedRun:
-    """Checks a training by its logged metrics. After its construction, a `LoggedRun` raises no errors: a failure is
-    reported once.
+    """Checks a training by its logged metrics. Once constructed, a `LoggedRun` raises no internal errors; the first
+    failure is reported.
 
     Args:
-        config: the trainer's configuration (nested or flat), from which the checks read their settings.
-        framework: name for the report and for choosing remedies.
-        out: folder for the records and reports; a number is added if the folder exists.
-        on: ``SEVERITY=ACTION,…``. Only ``warn`` and ``stop`` work outside a trainer: the hook reads `stopped`, and ends
+        config: the trainer's configuration (nested or flat), from which checks read settings.
+        framework: name of the framework, for the report and for choosing remedies.
+        out: folder for the records and reports; a number is appended if the folder exists.
+        on: ``SEVERITY=ACTION,…``. Only ``warn`` and ``stop`` are supported: the integration reads `stopped`, and ends
             the training if possible.
         on_finding: called with each new finding and its action; prints a line by default.
 
     Raises:
-        ConfigError: ``on`` is invalid, or needs an action that a hook does not support.
+        ConfigError: ``on`` is invalid, or contains an action that is not supported.
     """
 
     def __init__(
@@ -77,18 +77,18 @@ class LoggedRun:
         responses: Path | None = None,
         rollouts: Sequence[Sample] = (),
     ) -> dict[str, float]:
-        """Add the metrics of a step, and some or all responses of the step, or the file that contains all responses.
+        """Add the metrics of a step, with some or all responses of the step, or with the file that contains all its
+        responses.
 
-        The full set of responses provides fields that metrics do not contain: rewards of groups, loops, tool calls.
+        All responses together provide fields that metrics do not contain: rewards of groups, loops and tool calls.
 
-        The result is the series for the trainer's own loggers (`Session.series`): empty before training and after a
-        failure.
+        The result is the series for the trainer's own loggers (`Session.series`), which is empty before training and
+        after a failure.
         """
         return self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts) or {}
 
     def stop_if_asked(self) -> None:
-        """Raise `TrainingStopped` if a finding requires a stop, for trainers that can only be stopped by an
-        exception."""
+        """Raise `TrainingStopped` if a finding requires a stop. Some trainers can only be stopped by an exception."""
         if self.stopped is not None:
             self.finish()
             raise TrainingStopped(f"grpo-doctor stopped the training: {self.stopped.why}; see {self.folder.path}")
@@ -101,7 +101,7 @@ class LoggedRun:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Return the finding that requires a stop, if any."""
+        """Return why the training must stop, or None if it may continue."""
         return None if self.session is None else self.session.stopped
 
     def diagnosis(self) -> Diagnosis:
@@ -128,7 +128,7 @@ class LoggedRun:
 
     def _tell_settings(self, config: Mapping[str, Any]) -> None:
         """Report settings and preflight findings before the first step."""
-        with contextlib.suppress(ReadError):  # a trainer may pass no configuration
+        with contextlib.suppress(ReadError):  # the trainer may have passed no configuration
             for line in words_before(config):
                 tell(f"grpo-doctor: {line}")
 
@@ -175,18 +175,19 @@ class LoggedRun:
 
 
 def _read_responses(path: Path | None) -> tuple[dict[str, Any] | None, list[Sample]]:
-    """Read the responses of one step from a file; return none if the file is missing or unreadable."""
+    """Return the fields and the samples from a file with the responses of one step; return neither if the file is
+    missing or unreadable."""
     if path is None or not path.exists():
         return None, []
     try:
         (run,) = read(path)
-    except (ReadError, ValueError):  # the file is being written, or does not exist
+    except (ReadError, ValueError):  # the file is incomplete, or was removed
         return None, []
     return next(run.rows(), None), run.samples.get(0, [])
 
 
 def actions_from_outside(on: str) -> dict[Severity, Action]:
-    """Return the actions of ``--on``. Raises `ConfigError` for an action that needs `attach`."""
+    """Parse the actions in ``on``. Raises `ConfigError` for an action that needs `attach`."""
     actions = actions_of(on)
     if set(actions.values()) - {"warn", "stop"}:
         raise ConfigError(

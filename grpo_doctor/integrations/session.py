@@ -47,14 +47,13 @@ def actions_of(words: str) -> dict[Severity, Action]:
 
 
 def say(finding: Finding, action: str) -> None:
-    """Print a finding in one line on stderr, with the severity, and with the action unless the action is only to
-    print."""
+    """Print a finding in one line on stderr, with its severity and with the action, unless the action is ``warn``."""
     did = "" if action == "warn" else f" [{action}]"
     tell(f"grpo-doctor: step {finding.detected_step}: {finding.severity} {finding.code} {finding.message}{did}")
 
 
 def say_end(diagnosis: Diagnosis, reports: Sequence[Path]) -> None:
-    """Print the end of a training in one line: verdict, headline, and path of the report."""
+    """Print one line at the end of a training: the verdict, the headline, and the path of the report."""
     where = f" Report: {reports[0]}" if reports else ""
     tell(f"grpo-doctor: {diagnosis.verdict}: {diagnosis.headline}{where}")
     for report in reports[:1]:
@@ -70,7 +69,7 @@ def holds_a_run(path: Path) -> bool:
 
 
 def unused(path: Path, taken: Callable[[Path], bool] = Path.exists) -> Path:
-    """Return the path, with a number appended if the path exists or ``taken`` reports it as used."""
+    """Return the path, with a number appended if the path is in use. By default, a path is in use if it exists."""
     free, n = path, 1
     while taken(free):
         n += 1
@@ -79,14 +78,15 @@ def unused(path: Path, taken: Callable[[Path], bool] = Path.exists) -> Path:
 
 
 class Checkpointed(Protocol):
-    """The trainer interface that a session needs."""
+    """The methods of a trainer that a session calls."""
 
     def save(self, path: Path) -> None: ...
     def load(self, path: Path) -> None: ...
 
 
 class Resumed(NamedTuple):
-    """The resume point: newest checkpoint, steps up to that checkpoint, and number of later steps to train again."""
+    """The resume point: the newest checkpoint, the steps up to this checkpoint, and the number of later steps to train
+    again."""
 
     checkpoint: Path | None
     steps: list[tuple[StepRecord, list[Sample]]]
@@ -101,11 +101,12 @@ class Resumed(NamedTuple):
 
 
 class Folder:
-    """``runs/<name>/`` with records and samples (one flushed line each), settings, checkpoints and reports."""
+    """A run folder, ``runs/<name>/``, with records and samples (one flushed line each), settings, checkpoints and
+    reports."""
 
     elsewhere = "choose another folder with --out"
     onward = f"add --resume, or {elsewhere}"
-    """Advice if another run writes, or has written, to this folder."""
+    """Advice for a folder that another run uses or has used."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -133,7 +134,7 @@ class Folder:
         output.replace(self.path / "config.json", text + "\n", named=False)
 
     def claim(self) -> None:
-        """Create the folder and lock it until `release` or the end of the process.
+        """Create the folder, and lock it until `release` is called or the process ends.
 
         Raises:
             ConfigError: another run writes to the folder, or the folder cannot be created.
@@ -155,8 +156,8 @@ class Folder:
         self._lock.release(force=True)
 
     def resume(self) -> Resumed:
-        """Return the newest checkpoint and the steps up to it. Delete later lines, because these steps will be written
-        again.
+        """Return the newest checkpoint and the steps up to it. Delete the lines of later steps, because these steps
+        will be written again.
 
         Raises:
             ConfigError: another run writes to the folder.
@@ -180,11 +181,11 @@ class Folder:
         )
 
     def _truncate(self, name: str, last: int) -> list[bytes]:
-        """Keep and return the complete lines of steps up to ``last``."""
+        """Return the complete lines of steps up to ``last``, and remove all other lines from the file."""
         path = self.path / name
         if not path.exists():
             return []
-        lines = path.read_bytes().split(b"\n")[:-1]  # after the last newline: nothing, or an incomplete line
+        lines = path.read_bytes().split(b"\n")[:-1]  # what follows the last newline is empty or an incomplete line
         kept = [line for line in lines if line and msgspec.json.decode(line)["step"] <= last]
         with output.replacing(path) as file:
             file.write(b"".join(line + b"\n" for line in kept))
@@ -197,23 +198,22 @@ class Folder:
         return [int(path.stem.removeprefix("step-")) for path in self.checkpoints.glob("step-*.pt")]
 
     def last_before(self, step: int) -> int | None:
-        """Return the newest checkpoint from before a step."""
+        """Return the step of the newest checkpoint from before a step."""
         return max((n for n in self._numbered() if n < step), default=None)
 
     def keep(self, limit: int) -> None:
-        """Remove old checkpoints beyond the limit, but keep the first checkpoint, which was saved before any
-        training."""
+        """Remove old checkpoints beyond the limit, but keep the very first checkpoint."""
         for step in sorted(self._numbered())[1:-limit]:
             self.checkpoint(step).unlink()
 
     def drop_after(self, step: int) -> None:
-        """Remove checkpoints that are later than the rollback."""
+        """Remove the checkpoints of later steps."""
         for later in self._numbered():
             if later > step:
                 self.checkpoint(later).unlink()
 
     def settings(self) -> dict[str, Any]:
-        """Return the settings that the run was started with. Raises `ConfigError`."""
+        """Return the settings with which the run was started. Raises `ConfigError`."""
         try:
             loaded = json.loads((self.path / "config.json").read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError) as error:
@@ -222,7 +222,7 @@ class Folder:
         return dict(loaded)
 
     def write_reports(self, diagnosis: Diagnosis) -> list[Path]:
-        """Write the reports of the run; each file is replaced atomically."""
+        """Write the reports of the run, replacing each file atomically. Return the paths of the reports."""
         written = []
         for kind, name in REPORTS.items():
             if kind in report_names():
@@ -234,7 +234,7 @@ class Folder:
 
 @dataclass
 class Stopped:
-    """The reason why a run ended before its last step."""
+    """Why a run was stopped before its last step."""
 
     why: str
     finding: Finding | None = None
@@ -247,7 +247,7 @@ class Session:
     folder: Folder
     doctor: LiveDoctor
     trainer: Checkpointed | None
-    """None if the trainer supports no action except stop."""
+    """None if the session can neither save nor load checkpoints."""
     actions: Mapping[Severity, Action] = field(default_factory=dict)
     save_steps: int = 20
     save_total_limit: int = 3
@@ -255,7 +255,7 @@ class Session:
     stopped: Stopped | None = None
 
     def replay(self, steps: Sequence[tuple[StepRecord, list[Sample]]]) -> None:
-        """Replay the steps of a resumed run."""
+        """Process the steps of a resumed run again."""
         for record, samples in steps:
             self.doctor.push(record, samples)
 
@@ -265,10 +265,11 @@ class Session:
         return self.actions[max(reached)] if reached else "warn"
 
     def veto(self, record: StepRecord) -> str | None:
-        """Return the active finding with the action ``skip-update`` as the reason to skip this update, if any.
+        """Return the reason to skip this update: a finding with the action ``skip-update`` that is active on this step.
+        Return None without such a finding.
 
-        The record is incomplete before the update, but the checks must process every step once, with the complete
-        record. The checks therefore process the incomplete record, and then restore their state.
+        The record is incomplete before the update, but the checks must process every step only once, with the complete
+        record. Therefore, their state is restored after they have processed the incomplete record.
         """
         if "skip-update" not in self.actions.values():
             return None
@@ -284,9 +285,9 @@ class Session:
         rollouts: Sequence[Sample] | None = None,
         batch: TokenBatch | None = None,
     ) -> list[Finding]:
-        """Write a step, check it and act; return findings that are new or have become more severe.
+        """Write a step, check it, and perform the actions. Return the findings that are new or have become more severe.
 
-        If ``rollouts`` contains all responses, they provide the samples and the unknown fields of the record.
+        ``rollouts`` contains all responses of the step, which provide the samples and fields that the record lacks.
         """
         if rollouts:
             record, samples = self.doctor.rollouts.filled(record, rollouts)
@@ -308,15 +309,15 @@ class Session:
         return fresh
 
     def series(self, fresh: Sequence[Finding]) -> dict[str, float]:
-        """Return what trackers plot for the newest step: the worst active severity, and the severity of new
-        findings."""
+        """Return the values that trackers plot for the newest step: the worst active severity, and the severity of each
+        new finding."""
         worst = self.doctor.diagnosis().worst or Severity.INFO
         return {"grpo_doctor/verdict": float(worst)} | {f"grpo_doctor/{f.code}": float(f.level) for f in fresh}
 
     def diagnosis(self) -> Diagnosis:
-        """Diagnose the records in the folder, which are read as by `analyze`.
+        """Diagnose the records in the folder, reading them as `analyze` does.
 
-        Facts known only during training are added: notes, unreadable values, and a stop.
+        Facts that are known only during training are added: notes, log keys that were not read, and a stop.
         """
         path, live = self.folder.path / "records.jsonl", self.doctor
         if not path.exists():

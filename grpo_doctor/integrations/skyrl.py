@@ -18,10 +18,9 @@ from .scalars import LoggedRun
 
 
 def watched(tracker: Any, config: Any, *, out: str = "runs/skyrl", on: str = "error=warn") -> Any:
-    """Return the tracker with ``log`` and ``finish`` wrapped.
-
-    ``log`` adds the verdict and new findings to the step. ``log`` raises `TrainingStopped` after the tracker has logged
-    the step, if a finding requires a stop.
+    """Return the tracker with ``log`` and ``finish`` wrapped. The wrapped ``log`` adds the verdict and new findings to
+    the metrics of the step. If a finding requires a stop, the wrapped ``log`` raises `TrainingStopped` after the
+    tracker has logged the step.
     """
     run = LoggedRun(_mapping(config), framework="skyrl", out=out, on=on)
     log, finish = tracker.log, tracker.finish

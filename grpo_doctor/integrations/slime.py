@@ -2,9 +2,9 @@
 
     --custom-rollout-log-function-path grpo_doctor.integrations.slime.log_rollout_data
 
-slime calls the function in its rollout manager once per rollout, before its own logging, which stays unchanged. Another
-process logs the metrics of the update (gradient norm, loss, KL), so they are unknown here. For the metrics of the
-update, run `grpo-doctor watch` on the TensorBoard folder or console. To set options, name your own function:
+slime calls the function in its rollout manager once per rollout, before slime's own logging, which stays unchanged.
+Another process logs the metrics of the update (gradient norm, loss, KL), so they are unknown here. For the metrics of
+the update, run `grpo-doctor watch` on the TensorBoard folder or console. To set options, name your own function:
 
     log_rollout_data = grpo_doctor.integrations.slime.Hook(on="error=stop", out="runs/mine")
 
@@ -34,7 +34,7 @@ class Hook:
     def __call__(
         self, rollout_id: int, args: Any, samples: Sequence[Any], rollout_extra_metrics: Any, rollout_time: float
     ) -> bool:
-        """Check a rollout; return False, so that slime logs the rollout too. Raises `TrainingStopped` if a finding
+        """Check a rollout. Return False, so that slime logs the rollout as well. Raises `TrainingStopped` if a finding
         requires a stop."""
         if self.run is None:
             self.run = LoggedRun(vars(args), framework="slime", out=self.out, on=self.on)
@@ -49,7 +49,7 @@ class Hook:
 
 
 def _rollouts(step: int, sample: Any, key: str | None) -> Iterator[Sample]:
-    """Convert one of slime's samples to a rollout. Return None if the sample has no response yet."""
+    """Convert one of slime's samples to a rollout; return None if the sample has no response yet."""
     fields = {"prompt": sample.prompt, "response": sample.response, "reward": _reward(sample, key)}
     status = str(getattr(sample.status, "value", sample.status))
     return rollouts_of({**fields, "status": status, "group": sample.group_index}, step)
@@ -60,7 +60,7 @@ def _reward(sample: Any, key: str | None) -> Any:
 
 
 def _metrics(samples: Iterable[Any], key: str | None) -> dict[str, Any]:
-    """Compute group rewards, lengths and the share of truncated responses."""
+    """Return the rewards of groups, the response lengths, and the share of truncated responses."""
     groups: dict[Any, list[float]] = defaultdict(list)
     lengths, cut = [], []
     for sample in samples:

@@ -28,12 +28,12 @@ _LISTS = {
     "log_probs": "old_logprobs",
     "ref_log_probs": "reference_logprobs",
 }
-"""Lists with one tensor per response, and the fields of `Response`."""
+"""Keys of lists with one tensor per response, and the corresponding fields of `Response`."""
 _guarded = Boundary()
 
 
 def record(args: Any, rollout_id: int, rollout_data: Mapping[str, Any]) -> None:
-    """Write the token batch of a rollout, unless another process has begun to write it."""
+    """Write the token batch of a rollout, unless another process has already begun to write it."""
     if rollout_id % EVERY == 0 and "rollout_log_probs" in rollout_data and "log_probs" in rollout_data:
         _guarded(_write, args, rollout_id, rollout_data)
 

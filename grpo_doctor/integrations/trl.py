@@ -1,12 +1,12 @@
-"""``attach(trainer)``: live checks for TRL's ``GRPOTrainer``, without a subclass and without affecting its random
+"""``attach(trainer)``: live checks for TRL's ``GRPOTrainer``, without a subclass, and without any effect on the random
 state.
 
 The trainer's methods are wrapped on the instance (`trl_hooks`). Every rank writes its records (``ranks/``). Rank 0
-merges the records into one per step, checks the merged record, and sends the action to all ranks. Values that a sharded
-model or vLLM hides are omitted; the notes of the diagnosis name them.
+merges the data of all ranks into one record per step, checks this record, and sends the action to all ranks. Values
+that cannot be recorded with a sharded model or vLLM are omitted; the notes of the diagnosis name them.
 
-An error in this package never ends the training. Each rank still takes part in the collectives of the step. At the end
-of the step, all ranks are informed of the error, and training continues without checks.
+An error in this package never ends the training. After an error, each rank still takes part in the collectives of the
+step. At the end of the step, all ranks are informed of the error, and training continues without checks.
 """
 
 from __future__ import annotations
@@ -52,12 +52,13 @@ def attach(
     Args:
         trainer: a ``trl.GRPOTrainer`` or ``trl.RLOOTrainer``, 0.24 or later.
         out: folder for records.jsonl, samples.jsonl, config.json and the reports; a number is added if the folder
-            already contains a run (a requeued job, a repeated cell), and for a second ``train()`` that starts over
-            (``out-2``).
+            already contains a run (a requeued job, a repeated cell), and for a second ``train()`` that starts from step
+            0 (``out-2``).
         on: ``SEVERITY=ACTION,…`` with warn, skip-update, stop or rollback.
-        record_tokens: response positions per micro-batch for logit statistics; 0 for none.
-        record_batches: steps between token batches, if the rollout engine's log-probabilities are known; 0 for none.
-        catalogue: the checks; all by default.
+        record_tokens: number of response positions per micro-batch for logit statistics; 0 for none.
+        record_batches: number of steps between token batches, which require the rollout engine's log-probabilities; 0
+            for none.
+        catalogue: the checks to run; by default all.
         on_finding: called with each new finding and its action, on rank 0; prints a line by default.
 
     Raises:
@@ -102,9 +103,9 @@ class Attached:
         self.settings = declared(trainer)
         self.boundary = Boundary()
         self.told: list[str] = []
-        """Lines about the settings that were printed before the first step."""
+        """The lines about the settings that were printed before the first step."""
         self.watching = True
-        """Whether steps are checked; identical on all ranks, because all ranks change it together."""
+        """Whether steps are checked. The value is the same on all ranks, because all ranks change it together."""
         self.seams = Seams(trainer, record_tokens, record_batches, self.boundary)
         self.rollback_to: Path | None = None
         self.last_step: int | None = None
@@ -154,8 +155,8 @@ class Attached:
         return dict(json.loads(json.dumps(portable(self.settings), default=str)))
 
     def _first(self, session: Session) -> None:
-        """Record facts that only the first step shows: the log-probabilities in the loss, and quantities that cannot be
-        recorded."""
+        """Record facts that are known only after the first step: which log-probabilities the loss uses, and which
+        quantities cannot be recorded."""
         given = self.seams.local.given
         self.settings |= {f"{n}_logprobs": n in given for n in ("old", "reference", "sampling")}
         session.doctor.summary.settings.update(self.settings)
@@ -221,13 +222,13 @@ class Attached:
         self.seams.local.progress["wall_time"] = time.monotonic() - self.began
         self.seams.after_update()
         self.seams.take_metrics()
-        if self.ranks > 1:  # with one process, this is the same record
+        if self.ranks > 1:  # with one process, the record of rank 0 is the same
             path = self.folder.path / RANKS / f"records-rank{self.rank}.jsonl"
             self.own = self.own or RecordWriter(path)
             self.own.write(merged([self.seams.local], step, self.settings))
 
     def _examine(self, parts: list[Local], step: int) -> None:
-        """Build the record of all ranks on rank 0."""
+        """Build and check the record of all ranks on rank 0."""
         if self.session is not None:
             if self.last_step is None:
                 self._first(self.session)
@@ -274,7 +275,7 @@ class Attached:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Return why grpo-doctor stopped the training, on rank 0."""
+        """Return why grpo-doctor stopped the training; None if it did not, and on ranks other than 0."""
         return None if self.session is None else self.session.stopped
 
     def _found(self, finding: Finding, action: str) -> None:

@@ -12,7 +12,8 @@ from .trl_record import trained_mask
 
 
 def token_batch(inputs: Mapping[str, Any], logprobs: Tensor | None, entropies: Tensor | None) -> list[Response]:
-    """Return the responses of a micro-batch [B, T], or none if TRL has no log-probabilities of the rollout engine."""
+    """Return the responses of a micro-batch [B, T] for a token batch, or no responses if TRL does not have the
+    log-probabilities of the rollout engine."""
     engine = inputs.get("sampling_per_token_logps")
     if engine is None:
         return []

@@ -1,7 +1,7 @@
 """Records a ``GRPOTrainer`` during training by wrapping its methods on the instance.
 
-Every wrapper calls the trainer's function unchanged, outside the error boundary, and returns its result. The wrapper
-records afterwards, inside the boundary, so an error in a check cannot affect the training.
+Every wrapper calls the trainer's own function outside the error boundary, and returns the function's result. Data is
+recorded afterwards, inside the boundary, so an error while recording cannot affect the training.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .trl_batch import token_batch
 from .trl_record import Ids, Local, trained_mask
 
 WEIGHTS = 4096
-"""Number of weights to measure changes on, spread over the trainable tensors."""
+"""Number of weights on which changes are measured, spread over the trainable tensors."""
 
 
 class Seams:
@@ -70,7 +70,7 @@ class Seams:
         return model.get_base_model() if hasattr(model, "get_base_model") else model
 
     def backbone(self) -> Any:
-        """Return the model below its head; its output is the last hidden state [B, L, H]."""
+        """Return the part of the model before the head; the output of this part is the last hidden state [B, L, H]."""
         return self.base.base_model
 
     def _keep_hidden(self, module: Any, arguments: Any, output: Any) -> None:
@@ -81,7 +81,7 @@ class Seams:
     # -- wrappers
 
     def _after(self, original: Callable[..., Any], look: Callable[[Any], None]) -> Callable[..., Any]:
-        """Wrap a function whose result ``look`` records."""
+        """Wrap a function so that ``look`` records the function's result."""
 
         @functools.wraps(original)
         def called(*arguments: Any, **named: Any) -> Any:
@@ -122,7 +122,7 @@ class Seams:
         @functools.wraps(function)
         def rewards(*arguments: Any, **named: Any) -> Any:
             given = function(*arguments, **named)
-            if isinstance(given, Iterator):  # a generator: the trainer consumes it
+            if isinstance(given, Iterator):  # the trainer can consume a generator only once
                 given = list(given)
             if self.trainer.model.training:
                 self.boundary(self.saw_rewards, index, function, given, named)
@@ -186,7 +186,8 @@ class Seams:
         return Ids(ends, pad, frozenset(special - ends))
 
     def _sharpness(self, inputs: Mapping[str, Any]) -> None:
-        """Compute logit statistics at some response positions; skip a sharded head, which `unseen` reports."""
+        """Record logit statistics at some response positions. If the head is sharded, nothing is recorded, which
+        `unseen` reports."""
         hidden, self._hidden = self._hidden, None
         head = self.base.get_output_embeddings()
         if hidden is None or head is None or sharded(head.weight):
@@ -202,7 +203,8 @@ class Seams:
         self.local.sharpness(measured, ends)
 
     def before_update(self, optimizer: Any) -> None:
-        """Record learning rate, gradients and a sample of the weights before the optimizer step."""
+        """Record the learning rate, whether the gradient is finite, and a sample of the weights before the optimizer
+        step."""
         groups = getattr(optimizer, "param_groups", None)
         self.local.learning_rate = float(groups[0]["lr"]) if groups else None
         # a norm is finite only if every gradient is, so no second pass is needed
@@ -217,7 +219,7 @@ class Seams:
         """Record whether the update was applied, the weight change, and the training progress."""
         trainer, local = self.trainer, self.local
         local.applied = local.skipped is None and not trainer.accelerator.optimizer_step_was_skipped
-        if self._sampled is not None:  # 0 only if no weight changed
+        if self._sampled is not None:  # the change is 0 only if no sampled weight changed
             places, stands_for = self._sampled
             local.moved = float(((_weights_at(places) - self._before).square() * stands_for).sum().sqrt())
         local.progress |= {
@@ -226,7 +228,7 @@ class Seams:
         }
 
     def take_metrics(self) -> None:
-        """Return the means over all ranks of TRL's own metrics of this step."""
+        """Store the mean of each of TRL's own metrics for this step."""
         self.local.metrics = {}
         for key, values in self._metrics().items():
             seen = self._metrics_seen.get(key, 0)
@@ -235,7 +237,7 @@ class Seams:
                 self.local.metrics[key] = sum(fresh) / len(fresh)
 
     def begin_step(self) -> None:
-        """Reset the data of the last step."""
+        """Discard the data of the last step."""
         self._metrics_seen = {key: len(values) for key, values in self._metrics().items()}
         self.local = Local()
 
@@ -244,7 +246,7 @@ class Seams:
         return metrics
 
     def unseen(self) -> list[str]:
-        """Describe for the report the quantities that cannot be recorded in this setup."""
+        """Return sentences for the report on the quantities that cannot be recorded in this setup."""
         trainer, said = self.trainer, []
         head = self.base.get_output_embeddings()
         if self.record_tokens and (head is None or sharded(head.weight)):
@@ -272,7 +274,7 @@ class Seams:
 
 
 def plain_function(function: Any) -> bool:
-    """Return whether a reward function is neither a model nor a coroutine, which are not wrapped."""
+    """Return whether a reward function is neither a model nor a coroutine. Models and coroutines are not wrapped."""
     call = getattr(function, "__call__", function)  # noqa: B004 - an object's own method shows whether it is async
     awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
     return not isinstance(function, torch.nn.Module) and not awaited
@@ -283,25 +285,26 @@ def _checkpointing(model: Any) -> bool:
 
 
 def sharded(weight: Any, matrix: bool = True) -> bool:
-    """Return whether a rank holds only a part of a tensor: ZeRO-3 empties the tensor, FSDP2 makes it a DTensor, FSDP1
-    flattens it."""
+    """Return whether a rank has only a part of a tensor. ZeRO-3 empties the tensor, FSDP2 converts it to a DTensor, and
+    FSDP1 flattens it."""
     return hasattr(weight, "ds_id") or hasattr(weight, "device_mesh") or (matrix and weight.ndim != 2)
 
 
 def _own_part(tensor: Any) -> Any:
-    """Return this rank's part of a tensor, because any operation on a DTensor would be a collective."""
+    """Return this rank's part of a tensor. An operation on the DTensor itself would be a collective."""
     return tensor.to_local() if hasattr(tensor, "to_local") else tensor
 
 
 def _sum_of_gradients(model: Any) -> float:
-    """Return a sum that is not finite if any gradient on this rank is not finite, for trainers that compute no norm."""
+    """Return the sum of all gradients on this rank, which is not finite if any gradient is not finite. The sum is
+    needed for trainers that compute no norm."""
     grads = [p.grad.detach() for p in model.parameters() if p.grad is not None]
     return sum(float(_own_part(grad).float().sum()) for grad in grads)
 
 
 def _sampled_weights(model: Any) -> tuple[list[Tensor], Tensor] | None:
-    """Return views of some weights of every trainable tensor (whole tensors if small). The second result [M] is the
-    number of weights that each of the M values represents. Return None if this rank holds no trainable weight."""
+    """Return views of some weights of every trainable tensor (all weights of a small tensor). The second result [M] is
+    the number of weights that each of the M values represents. Return None if this rank has no trainable weight."""
     tensors = [t for p in model.parameters() if p.requires_grad and (t := _own_part(p.detach())).numel()]
     if not tensors:
         return None
@@ -313,5 +316,5 @@ def _sampled_weights(model: Any) -> tuple[list[Tensor], Tensor] | None:
 
 
 def _weights_at(places: list[Tensor]) -> Tensor:
-    """Return the current values, [M] in float32, on the device of the first weight."""
+    """Return the current values [M] of these weights in float32, on the device of the first weight."""
     return torch.cat([place.to(places[0].device) for place in places]).float()

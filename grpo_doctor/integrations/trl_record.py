@@ -23,8 +23,8 @@ from ..rollouts import rollouts_of
 from ..run import Sample
 
 EQUAL = 1e-8
-"""Difference below which the rewards of a group are equal. A test of the standard deviation would fail because of
-float32 rounding."""
+"""Difference below which the rewards of a group count as equal. The standard deviation cannot be used, because float32
+rounding makes it differ from 0."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Ids:
 
 @dataclass
 class Local:
-    """The data of one rank for the current step. The values of micro-batches are added up."""
+    """The data of one rank for the current step, accumulated over its micro-batches."""
 
     losses: list[float] = field(default_factory=list)
     advantages: list[float] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Local:
     pad_in_mask: int = 0
     mask_gaps: int = 0
     tokens: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    """For each per-token quantity, the sum (or one sum for each of the most likely tokens) and the number of tokens."""
+    """For each per-token quantity, its sum (or one sum for each of the most likely tokens) and the number of tokens."""
     ratio_max: float | None = None
     largest_difference: float | None = None
     """Largest difference between the log-probabilities of trainer and generator, in nats."""
@@ -55,9 +55,9 @@ class Local:
     prompts: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     rollouts: list[Sample] = field(default_factory=list)
-    """Prompts and completions with their turns and tool calls."""
+    """Prompts and completions, with their turns and tool calls."""
     responses: list[list[int]] = field(default_factory=list)
-    """Ids of the responses, until they are counted."""
+    """Ids of the responses, until the tokens of the responses are counted."""
     lengths: list[int] = field(default_factory=list)
     cut: list[bool] = field(default_factory=list)
     ends: int = 0
@@ -68,7 +68,7 @@ class Local:
     generation_checkpointing: bool | None = None
     grad_norm: float | None = None
     not_finite: str | None = None
-    """How the gradient is not finite: NaN or infinite."""
+    """"NaN" or "infinite" if the gradient is not finite; otherwise None."""
     learning_rate: float | None = None
     skipped: str | None = None
     applied: bool | None = None
@@ -79,7 +79,8 @@ class Local:
     """Responses for the token batch of the step; empty on most steps."""
 
     def batch(self, inputs: Mapping[str, Any], loss: Tensor, ends: frozenset[int], logprobs: Tensor | None) -> None:
-        """Add a micro-batch: prompts [B, P] padded left, responses [B, T] padded right, advantages [B] or [B, T]."""
+        """Add a micro-batch: prompts [B, P] padded on the left, responses [B, T] padded on the right, and advantages
+        [B] or [B, T]."""
         ids, mask, tools = inputs["completion_ids"], inputs["completion_mask"], inputs.get("tool_mask")
         advantages = inputs["advantages"]
         advantages = advantages if advantages.dim() == 1 else advantages[:, 0]
@@ -87,23 +88,23 @@ class Local:
         self.advantages += advantages.float().tolist()
         self.mask_gaps += int((mask.diff(dim=1) > 0).sum())
         self.prompt_in_mask += int((inputs["prompt_mask"].diff(dim=1) < 0).sum())
-        # all tokens after the first end are padding, whatever their id, because a policy may sample the padding id
+        # tokens after the first end token are padding, whatever their id, because a policy may sample the padding id
         # itself
         trained = trained_mask(inputs)
         is_end = torch.isin(ids, torch.tensor(sorted(ends), device=ids.device)).int()
         before = is_end.cumsum(1) - is_end
-        if tools is not None:  # every turn has its own end
+        if tools is not None:  # every turn has an end token
             begins = trained & ~torch.nn.functional.pad(trained, (1, 0))[:, :-1]
             before = before - torch.where(begins, before, 0).cummax(1).values
         self.pad_in_mask += int((trained & (before > 0)).sum())
         self._logprobs(inputs, trained, logprobs)
 
     def _logprobs(self, inputs: Mapping[str, Any], mask: Tensor, logprobs: Tensor | None) -> None:
-        """Add the log-probabilities [B, T] of loss, rollout and generator, and the advantages."""
+        """Add the log-probabilities [B, T] of the loss, the rollout and the generator, and the advantages."""
         old, sampled = inputs.get("old_per_token_logps"), inputs.get("sampling_per_token_logps")
         named = {"old": old, "reference": inputs.get("ref_per_token_logps"), "sampling": sampled}
         self.given |= {name for name, there in named.items() if there is not None}
-        fresh = bool(self.texts)  # the rollout is from this step, so there was no update in between
+        fresh = bool(self.texts)  # the rollout is from this step, so no update has happened since
         scored = old if old is not None else logprobs if fresh else None
         if sampled is not None and scored is not None:
             self._mismatch(sampled[mask].float(), scored[mask].float())
@@ -123,7 +124,7 @@ class Local:
                 self.add("ratio_first_minibatch", (ratio - 1).abs())
 
     def _mismatch(self, generator: Tensor, trainer: Tensor) -> None:
-        """Record how much log-probabilities [M] of the same sampled tokens differ."""
+        """Record how much the log-probabilities [M] of trainer and generator differ on the same sampled tokens."""
         known = ~generator.isnan()  # vLLM returns NaN if it could not score a token
         generator, trainer = generator[known], trainer[known]
         if not len(generator):
@@ -140,7 +141,7 @@ class Local:
         self.tokens[name] = total + added, count + len(values)
 
     def sharpness(self, rows: LogitStatistics, eos_probability: Tensor) -> None:
-        """Record logit statistics at N positions."""
+        """Add logit statistics at N positions."""
         self.add("logit_max", rows.largest)
         self.add("logit_gap", rows.gap)
         self.add("entropy_mean", rows.entropy)
@@ -148,7 +149,7 @@ class Local:
         self.add("eos_probability", eos_probability)
 
     def rollout(self, name: str, weight: float, given: list[Any], named: Mapping[str, Any], ids: Ids) -> None:
-        """Record the input and the result of a reward function, in the order of the prompts."""
+        """Add the input and the result of a reward function, in the order of the prompts."""
         self.rewards[name] = weight, [math.nan if r is None else float(r) for r in given]
         if self.prompts:
             return
@@ -158,12 +159,12 @@ class Local:
         self.rollouts = [s for p, c in pairs for s in islice(rollouts_of({"prompt": p, "completion": c}), 1)]
         self.responses = [[int(i) for i in tokens] for tokens in named.get("completion_ids") or []]
         ended = ids.ends | {ids.pad}
-        self.cut = [not tokens or tokens[-1] not in ended for tokens in self.responses]  # the same count as in TRL
+        self.cut = [not tokens or tokens[-1] not in ended for tokens in self.responses]  # TRL counts in the same way
 
     def counted(self, tool_mask: Tensor | None, ids: Ids) -> None:
         """Count the tokens of the responses that were rewarded; a tool mask [B, T] is 1 on the model's tokens.
 
-        Text of a tool or an environment does not count in length, end and header.
+        Text from a tool or an environment does not count towards lengths, end tokens and headers.
         """
         responses, self.responses = self.responses, []
         for row, tokens in enumerate(responses):
@@ -179,7 +180,7 @@ class Local:
 
 
 def rollouts(parts: Sequence[Local], settings: Mapping[str, Any]) -> list[Sample]:
-    """Return all responses of a step with their rewards, if the result of every reward function is known."""
+    """Return all responses of a step, with their rewards if the result of every reward function is known."""
     said = [sample for part in parts for sample in part.rollouts]
     known = len(parts[0].rewards) >= int(settings.get("reward_functions", 1))
     totals = total_rewards(parts) if known else []
@@ -189,7 +190,8 @@ def rollouts(parts: Sequence[Local], settings: Mapping[str, Any]) -> list[Sample
 
 
 def trained_mask(inputs: Mapping[str, Any]) -> Tensor:
-    """Return the trained response tokens [B, T]: tokens of the model, not of a tool or an environment."""
+    """Return the mask [B, T] of the trained response tokens, which are tokens of the model, not of a tool or an
+    environment."""
     mask: Tensor = inputs["completion_mask"].bool()
     tools = inputs.get("tool_mask")
     return mask if tools is None else mask & tools.bool()
@@ -202,7 +204,7 @@ def _turns(tokens: Sequence[int], own: Sequence[bool]) -> list[list[int]]:
 
 
 def _text(turn: Any) -> str:
-    """Return a prompt or response as text; for a dialogue, the last turn."""
+    """Return a prompt or response as text; for a dialogue, return its last turn."""
     if isinstance(turn, str):
         return turn
     last = turn[-1] if isinstance(turn, Sequence) and turn else turn
@@ -212,7 +214,7 @@ def _text(turn: Any) -> str:
 
 def total_rewards(parts: Sequence[Local]) -> list[float]:
     """Return the weighted sums of the reward functions over all ranks. A function that returned no value for a response
-    is skipped."""
+    does not count for that response."""
     columns = []
     for name in parts[0].rewards:
         weight = parts[0].rewards[name][0]
@@ -226,7 +228,7 @@ def total_rewards(parts: Sequence[Local]) -> list[float]:
 def merged(parts: Sequence[Local], step: int, settings: Mapping[str, Any]) -> StepRecord:
     """Merge the data of all ranks into one record. Metrics that TRL computes over all ranks are used as they are."""
     first = parts[0]
-    unnamed = first.grad_norm is None  # already shown by a norm that is not finite
+    unnamed = first.grad_norm is None  # a norm that is not finite already shows this
     broken = next((p.not_finite for p in parts if p.not_finite is not None), None) if unnamed else None
     values: dict[str, Any] = {
         **first.progress,
@@ -275,8 +277,8 @@ def _advantages(values: list[float]) -> dict[str, Any]:
 
 
 def _rewards(parts: Sequence[Local], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Compute the rewards of the steps that generated responses. The result is empty if the value of a reward function
-    is unknown, because the sum of the other functions is not the reward."""
+    """Return the fields of the rewards, for a step that generated responses. The result is empty if the values of a
+    reward function are unknown, because the sum of the other functions is not the reward."""
     names = parts[0].rewards
     totals = total_rewards(parts)
     if not totals or len(names) < int(settings.get("reward_functions", 1)):
@@ -296,7 +298,8 @@ def _rewards(parts: Sequence[Local], settings: Mapping[str, Any]) -> dict[str, A
 
 
 def _groups(totals: list[float], k: int) -> dict[str, Any]:
-    """Split responses into groups of ``k``, over the ranks in order; skip groups with a missing reward."""
+    """Return the fields of groups of ``k`` consecutive responses, with the ranks in order. Groups with a missing reward
+    are skipped."""
     if len(totals) % k:
         return {}
     groups = [g for g in (totals[i : i + k] for i in range(0, len(totals), k)) if not any(map(math.isnan, g))]
@@ -338,7 +341,7 @@ def _lengths(parts: Sequence[Local]) -> dict[str, Any]:
 
 
 def _tokens(parts: Sequence[Local]) -> dict[str, Any]:
-    """Compute means over the tokens of all ranks."""
+    """Return means over the tokens of all ranks."""
     means: dict[str, Any] = {}
     for name in {name for p in parts for name in p.tokens}:
         seen = [p.tokens[name] for p in parts if name in p.tokens]
@@ -360,13 +363,13 @@ _OF_TRL = {
     "tools/call_frequency": "tool_calls_per_response",
     "tools/failure_frequency": "tool_failure_rate",
 }
-"""TRL's metric names, and the record field with the same meaning."""
+"""Names of TRL's metrics, each with the record field of the same meaning."""
 
 
 def _measured(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return TRL's own exact means, and metrics that a reward function logged under the name of a record field.
 
-    TRL measures entropy at temperature T, so the package's own value is used unless T is 1.
+    TRL measures entropy at the sampling temperature, so its value is used only if the temperature is 1.
     """
     found: dict[str, Any] = {name: value for name, value in metrics.items() if name in NUMBER_FIELDS}
     found |= {name: metrics.get(key) for key, name in _OF_TRL.items()}
@@ -385,6 +388,6 @@ def _of_trl(metrics: Mapping[str, float], settings: Mapping[str, Any]) -> dict[s
     found: dict[str, Any] = {"reward_mean": metrics.get("reward"), "reward_std": metrics.get("reward_std")}
     components = {k.split("/")[1]: v for k, v in metrics.items() if k.startswith("rewards/") and k.endswith("/mean")}
     found["reward_components"] = components if len(components) > 1 else None
-    if settings.get("normaliser") != "batch":  # TRL logs the share of the batch, 0 or 1
+    if settings.get("normaliser") != "batch":  # TRL then logs the share for the whole batch, 0 or 1
         found["zero_variance_share"] = metrics.get("frac_reward_zero_std")
     return found

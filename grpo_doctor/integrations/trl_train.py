@@ -22,7 +22,7 @@ from ..extras import install, lacking
 from .trl import Attached, attach
 
 Metrics = dict[str, dict[str, list[float]]]
-"""TRL's lists of pending metrics, by mode and key."""
+"""TRL's lists of metrics that have not been logged yet, by mode and key."""
 
 ONLY_OURS = {
     "advantage_estimator": "grpo",
@@ -30,7 +30,7 @@ ONLY_OURS = {
     "skip_zero_advantages": False,
     "kl_estimator": "k3",
 }
-"""Settings without an equivalent in TRL, with the value at which both behave the same."""
+"""Settings without an equivalent in TRL, with the value at which TRL and the embedded engine behave the same."""
 
 
 def train(settings: Settings, out: Path, on: str, catalogue: Catalogue) -> Attached:
@@ -73,7 +73,8 @@ def build(settings: Settings, out: Path) -> Any:
 
 
 def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
-    """Convert the settings. Names are the same; a batch is split over processes and accumulation steps."""
+    """Convert the settings to TRL's. Most names are the same; a batch is split over processes and accumulation
+    steps."""
     processes = int(os.environ.get("WORLD_SIZE", "1"))
     share = settings.generation_batch_size // settings.gradient_accumulation_steps // processes
     if share * settings.gradient_accumulation_steps * processes != settings.generation_batch_size or not share:
@@ -82,7 +83,7 @@ def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
             f"{settings.gradient_accumulation_steps} accumulation steps and {processes} processes"
         )
     values = {k: v for k, v in msgspec.structs.asdict(settings).items() if k in known and v is not None}
-    del values["generation_batch_size"]  # computed from the three settings that replace it
+    del values["generation_batch_size"]  # TRL computes it from the three settings that replace it
     return {
         **values,
         "output_dir": str(out / "trl"),
@@ -96,7 +97,8 @@ def _config(settings: Settings, out: Path, known: set[str]) -> dict[str, Any]:
 
 
 def _give_a_name(model: Any, tokenizer: Any, folder: Path) -> None:
-    """Set a model name, because TRL loads the reference policy by name, and a model built from settings has no name."""
+    """Give the model a name, because TRL loads the reference policy by name, and a model that is built from settings
+    has none."""
     if int(os.environ.get("RANK", "0")) == 0:
         model.save_pretrained(folder)
         tokenizer.save_pretrained(folder)

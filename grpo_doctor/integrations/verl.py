@@ -7,7 +7,7 @@ configuration:
     '+trainer.grpo_doctor.on="error=stop"' +trainer.grpo_doctor.out=runs/mine
 
 A stop raises `TrainingStopped` after the step's checkpoint and the other loggers. With ``trainer.rollout_data_dir``,
-every step is checked together with its responses, one step later, when the responses are on disk.
+every step is checked together with its responses, but one step later, when the responses are on disk.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Backend:
         self.run.stop_if_asked()
 
     def examine(self, step: int, data: Mapping[str, Any]) -> None:
-        """Check one step, and send its series to verl's other loggers at the newest step: W&B drops earlier ones."""
+        """Check one step, and send its series to verl's other loggers at the newest step, because W&B drops values for
+        earlier steps."""
         responses = None if self.rollouts is None else self.rollouts / f"{step}.jsonl"
         series = self.run.log(step, data, responses=responses)
         others = [name for name in self.tracking.logger if name not in (NAME, "console")]
@@ -56,7 +57,7 @@ class Backend:
             Boundary()(self.tracking.log, series, self.newest, others)
 
     def flush(self) -> None:
-        """Check the step that waits for its responses."""
+        """Check the step that was waiting for its responses."""
         held, self.held = self.held, None
         if held is not None:
             self.examine(*held)
@@ -68,7 +69,7 @@ class Backend:
 
 
 def register(tracking: Any = Tracking) -> None:
-    """Add the logger to verl's; a second call changes nothing."""
+    """Add the logger to verl's loggers. A second call changes nothing."""
     if NAME in tracking.supported_backend:
         return
     tracking.supported_backend.append(NAME)

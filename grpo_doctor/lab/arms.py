@@ -17,9 +17,10 @@ SMALL: Mapping[str, Any] = {
     "learning_rate": 6e-4,
     "max_steps": STEPS,
 }
-"""The smallest settings with which the engine without a fault learns within 40 steps. A step takes 0.1 seconds."""
+"""Settings for the smallest runs in which the engine without a fault learns within 40 steps. A step takes 0.1
+seconds."""
 LARGE: Mapping[str, Any] = {**SMALL, "model": "embedded-large", "learning_rate": 5e-5}
-"""Settings for the same task and the model with 46 million weights, on a GPU."""
+"""Settings for the same task with the model of 46 million weights, on a GPU."""
 REAL: Mapping[str, Any] = {
     "model": "smollm2",
     "task": "grpo_doctor.lab.task:KingdomTask",
@@ -44,10 +45,10 @@ MOST_SEVERE: Sequence[str] = (
     "min-new-tokens",
 )
 """The faults that destroy most of the tiny model's score and are therefore tried on larger models. Two faults are
-excluded. The limit of five tokens is long enough for the real model, and the double temperature would need a separate
-reference run."""
+excluded. For the real model, the limit of five tokens is long enough to have no effect, and the double temperature
+would need a separate reference run."""
 TREATED = 3 / 8
-"""Share of the run after which a treatment starts."""
+"""Share of the run after which a treatment starts, if the fault has begun by then."""
 HEALTHY = "healthy"
 """Name of the engine without a fault."""
 
@@ -67,8 +68,7 @@ COMMON_ADVICE: dict[str, Changes] = {
 """Common advice, as changes to the settings of a failing run."""
 
 REFERENCE, ALONE, FIXED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-back"
-"""The other arms. Names of the arms without common advice. A rollback needs no training: see
-`grpo_doctor.lab.judge`."""
+"""Names of the arms without common advice. A rollback needs no training; see `grpo_doctor.lab.judge`."""
 
 
 class Scale(NamedTuple):
@@ -87,7 +87,8 @@ SCALES: Mapping[str, Scale] = {
     str(LARGE["model"]): Scale(LARGE, MOST_SEVERE, (FIXED,)),
     str(REAL["model"]): Scale(REAL, MOST_SEVERE, (FIXED,)),
 }
-"""The models: the tiny one with every treatment of every fault, the others with the fixes of the most severe faults."""
+"""The models: the tiny model with every treatment of every fault, and the other models with fixes of the most severe
+faults."""
 
 
 class Job(NamedTuple):
@@ -100,12 +101,12 @@ class Job(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Path of the job's result in the results folder of this model."""
+        """Path of the job's result, relative to the results folder of the model."""
         return f"{self.fault}/{self.seed}/{self.arm}.json"
 
 
 def circumstances(fault: str) -> dict[str, Any]:
-    """Return correct settings without which the fault has no effect."""
+    """Return the correct settings without which the fault has no effect."""
     return {} if fault == HEALTHY else FAULTS[fault].circumstances
 
 
@@ -140,7 +141,7 @@ def treated(job: Job) -> tuple[type[Engine], Settings]:
 
 
 def since(fault: str, steps: int) -> int:
-    """Return the last step before the treatment, at which the fault has been active for many steps."""
+    """Return the last step before the treatment, which is not earlier than the first step with the fault."""
     return max(int(TREATED * steps), begins(fault, steps))
 
 
@@ -150,19 +151,19 @@ def begins(fault: str, steps: int) -> int:
 
 
 def idle(job: Job) -> bool:
-    """Return whether the arm changes nothing because its settings are already in effect."""
+    """Return whether the arm would change nothing, because its settings are already in effect."""
     settings = faulty(job)[1]
     return job.arm in COMMON_ADVICE and settings_of(COMMON_ADVICE[job.arm](settings), job.arm, settings) == settings
 
 
 def observed(faults: Sequence[str], seed: int, model: str = TINY) -> Iterator[Job]:
-    """Return the untreated runs: the reference runs and the untreated faults."""
+    """Yield the untreated runs: the reference runs, and the runs with an untreated fault."""
     yield from (Job(name, REFERENCE, seed, model) for name in dict.fromkeys(map(reference_of, faults)))
     yield from (Job(name, ALONE, seed, model) for name in faults)
 
 
 def treatments(faults: Sequence[str], seed: int, model: str = TINY) -> Iterator[Job]:
-    """Return the treated runs of a model, one treatment after the other."""
+    """Yield the treated runs of a model, one treatment after another."""
     jobs = (Job(name, arm, seed, model) for arm in SCALES[model].treatments for name in faults)
     yield from (job for job in jobs if not idle(job))
 

@@ -1,4 +1,4 @@
-"""Measures how often the named causes are correct, by confidence."""
+"""Measures how often named causes are correct, for each level of confidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .arms import ALONE, HEALTHY, REFERENCE
 from .judge import Row
 
 Z = 1.96
-"""Normal quantile of the 95% interval."""
+"""Normal quantile for a 95% interval."""
 
 
 class Case(NamedTuple):
@@ -25,7 +25,7 @@ class Case(NamedTuple):
 
 
 def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
-    """Return the runs of the experiments. A cause is correct if it is one of the checks that should name the fault.
+    """Yield the cases from the experiments. A cause is correct if it is one of the checks that should find the fault.
 
     Reference runs under the conditions of a fault are not counted, because these conditions may themselves be a
     problem.
@@ -38,8 +38,8 @@ def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
 
 
 def cases_of_logs(rows: Sequence[Mapping[str, str]]) -> Iterator[Case]:
-    """Return the labelled logs. A cause is correct if the label contains its family (prefix of its code). Logs that
-    fail for an unknown reason are not counted, nor are causes of families that no label contains."""
+    """Yield the cases from the labelled logs. A cause is correct if the label contains its family (the prefix of its
+    code). Logs that fail for an unknown reason, and causes of families that no label contains, are not counted."""
     judged = {family for row in rows for family in row["families"].split()}
     for row in rows:
         families, well = row["families"].split(), {"healthy", "unproven"} & set(row["expect"].split("|"))
@@ -48,7 +48,7 @@ def cases_of_logs(rows: Sequence[Mapping[str, str]]) -> Iterator[Case]:
 
 
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
-    """For each confidence, count the projects and faults for which every cause was correct.
+    """Count, for each level of confidence, the projects and faults for which every named cause was correct.
 
     Runs of one project, and seeds of one fault, resemble each other, so they count as one case. A single wrong cause
     makes the case wrong.
@@ -60,7 +60,7 @@ def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
 
 
 def share(rights: Sequence[bool]) -> Share:
-    """Return the share that is correct, with Wilson's interval (Wilson 1927, JASA 22:209)."""
+    """Return the share of correct cases, with Wilson's interval (Wilson 1927, JASA 22:209)."""
     n = len(rights)
     p, z2 = sum(rights) / n, Z * Z / n
     middle, half = (p + z2 / 2) / (1 + z2), Z * sqrt(p * (1 - p) / n + z2 / n / 4) / (1 + z2)

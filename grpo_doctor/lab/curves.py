@@ -29,7 +29,7 @@ FIELDS = {
 
 
 def draw(path: Path, lab: Path) -> None:
-    """Draw the runs in the results folder as SVG, with one line per seed. Missing runs stay empty."""
+    """Draw the runs in the results folder as SVG, with one line per seed. The panel of a missing run stays empty."""
     import matplotlib
     from matplotlib.figure import Figure
 

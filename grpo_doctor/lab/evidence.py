@@ -1,4 +1,5 @@
-"""Writes the results: all runs in one Parquet file, and the numbers derived from it that pages and reports quote."""
+"""Writes the results: all runs of a model in one Parquet file, and the numbers derived from the runs that pages and
+reports quote."""
 
 from __future__ import annotations
 
@@ -42,7 +43,7 @@ from .judge import END, WHOLE, Row
 
 PARQUET, PAGE, PICTURE, CURVES, LOGS = "lab.parquet", "lab.md", "lab.svg", "curves.svg", "accuracy.csv"
 LARGER = {"embedded-large": "large.parquet", "smollm2": "scale.parquet"}
-"""The files of the runs of larger models."""
+"""The file that contains the runs of each larger model."""
 Cells = Mapping[tuple[str, str], list[Row]]
 """The runs of each fault and arm."""
 
@@ -75,7 +76,7 @@ def texts(folder: Path) -> dict[Path, str]:
 
 
 def calibration(folder: Path) -> dict[str, Share]:
-    """Measure how often the named causes are correct, over the stored runs and the labelled logs."""
+    """Return how often the named causes are correct, over the stored runs and the labelled logs."""
     of_lab = (case for name in (PARQUET, *LARGER.values()) for case in cases_of_lab(read_rows(folder / name)))
     return calibrated([*of_lab, *cases_of_logs(_labelled(folder / LOGS))])
 
@@ -88,7 +89,8 @@ def write_rows(path: Path, rows: Sequence[Row]) -> None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the stored rows, or none if the file is missing. Raises `ConfigError` if pyarrow is not installed."""
+    """Return the stored rows, or an empty list if the file is missing. Raises `ConfigError` if pyarrow is not
+    installed."""
     _, parquet = _arrow()
     if not path.is_file():
         return []
@@ -96,7 +98,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def _labelled(path: Path) -> list[dict[str, str]]:
-    """Return the labelled logs as `tests.corpus` stores them, or none if the file is missing."""
+    """Return the rows of labelled logs that `tests.corpus` stored, or an empty list if the file is missing."""
     if not path.is_file():
         return []
     with open(path, encoding="utf-8", newline="") as file:
@@ -116,7 +118,7 @@ def _arrow() -> tuple[Any, Any]:
 
 
 def measured_of(rows: Sequence[Row], calibration: dict[str, Share]) -> Measured:
-    """Compute the figures from these rows."""
+    """Compute the quoted results from these rows."""
     cells = _cells(rows)
     return Measured(
         calibration=calibration,
@@ -144,7 +146,8 @@ def _remedy(fault: str, arm: str) -> str:
 
 
 def harm(fault: str, runs: Sequence[Row]) -> Harm:
-    """Summarise an untreated fault. A step that a run did not reach counts as a step after its end."""
+    """Summarise an untreated fault. If a run had no such finding, the finding counts as made in the step after the end
+    of the run."""
     steps = runs[0].steps
     named = statistics.median(run.named_step or steps + 1 for run in runs)
     reward = statistics.median(run.reward_step or steps + 1 for run in runs)
@@ -222,7 +225,7 @@ def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
 
 
 def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the final mean score of each arm, the verdict, and the number of steps until recovery."""
+    """Tabulate the final mean score of each arm, the verdict on the arm, and the number of steps until recovery."""
     head = ["fault", "reference", *SHORT.values(), "command"]
     lines = []
     for fault in faults:
@@ -234,7 +237,7 @@ def _treatments(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[li
 
 
 def _brought_back(cells: Cells) -> str:
-    """State how many faults the correct remedy fixed, and why the other faults remain."""
+    """State how many faults the correct remedy fixed, and why it did not fix the other faults."""
     fixed = [fault for fault, arm in cells if arm == FIXED]
     lost = [fault for fault in fixed if cells[fault, FIXED][0].verdict != "recovers"]
     back = [fault for fault in lost if any(row.verdict == "recovers" for row in cells.get((fault, ROLLED_BACK), []))]
@@ -271,7 +274,8 @@ def _named(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[st
 
 
 def _names(fault: str, runs: Sequence[Row]) -> list[str]:
-    """Tabulate, under the heads `NAMES`, the check that named an untreated fault, the step, and other named causes."""
+    """Tabulate, under the column heads `NAMES`, the check that found an untreated fault, the step at which the check
+    found it, and other named causes."""
     checks, found = load().checks, harm(fault, runs)
     ahead = "" if found.lead is None else f"{found.lead:.0f} ({found.lead / found.steps:.0%})"
     named = _joined(run.named for run in runs if run.named)
@@ -280,7 +284,7 @@ def _names(fault: str, runs: Sequence[Row]) -> list[str]:
 
 
 def _causes(runs: Sequence[Row]) -> list[str]:
-    """Return the named causes: the causes in the headlines, and the causes that do not belong to the fault."""
+    """Return the named causes: those in the headlines, and those that do not belong to the fault."""
     heads = (f"{run.cause} {run.confidence}" for run in runs if run.cause)
     return [_joined(heads), _joined(code for run in runs for code in run.wrong)]
 
@@ -327,7 +331,7 @@ def _not_run(model: str, rows: Sequence[Row]) -> list[Job]:
 
 
 def _larger(cells: Cells) -> tuple[list[str], list[list[str]]]:
-    """Tabulate the effect of faults on a larger model and the results of the diagnosis, with the reference run first.
+    """Tabulate the effect of faults on a larger model, and the results of the diagnosis. The reference run comes first.
 
     Empty columns are omitted.
     """

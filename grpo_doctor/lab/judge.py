@@ -23,36 +23,36 @@ from .arms import ALONE, COMMON_ADVICE, FIXED, HEALTHY, REFERENCE, ROLLED_BACK, 
 from .train import Result
 
 END = 1 / 5
-"""Share of the run, at its end, whose mean score is the result (256 responses in 8 steps)."""
+"""Share of the run, at its end, over which the mean score is the result (256 responses in 8 steps)."""
 WHOLE = 0.8
 """Share of the reference score at or above which a run counts as recovered."""
 WINDOW = 5
-"""Length, in steps, of the moving mean that dates the recovery."""
+"""Length, in steps, of the moving mean by which the recovery is dated."""
 CERTAIN = 2.0
-"""Number of standard errors above which a difference between two arms is not chance."""
+"""Number of standard errors above which a difference between two arms is not attributed to chance."""
 
 Verdict = Literal["recovers", "helps", "does nothing", "harms", ""]
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """One run of the experiments, as stored.
+    """One run of the experiments, in the form in which it is stored.
 
     Attributes:
         since: last step before the treatment; 0 for reference runs and untreated faults.
         before: mean score of the last steps before the treatment.
         start: mean score of the first steps (the same number of steps as for ``end``); None for treated runs.
-        end, twin: mean score of the last steps, of this run and of the reference run.
+        end, twin: mean score over the last steps of this run, and over the last steps of the reference run.
         error: standard error of ``end``, from the spread of the scores of the last steps.
         recovered: steps after ``since`` until the moving mean of the score first reached `WHOLE` of ``twin``.
-        died: why the run ended early.
-        verdict: on the treatment, over all seeds.
-        named, named_step: the first expected check that fired live, and its step.
+        died: why the run ended early, or None if it did not.
+        verdict: the verdict on the treatment, over all seeds.
+        named, named_step: the first of the expected checks that fired live, and the step at which it fired.
         reward_step: the step at which the reward checks alone found a problem.
-        judged, sentence: verdict on the whole run, and its first sentence.
+        judged, sentence: the verdict on the whole run, and the headline of its diagnosis.
         cause, confidence: the cause in the headline of the run, if any.
         wrong: named causes that do not belong to the fault, each with its confidence.
-        weights, date, device: number of trained weights, date and device of the training; unknown in rows older than
-            these fields, of which ``date`` is that of the commit that stored them.
+        weights, date, device: number of trained weights, and date and device of the training. Rows that are older than
+            these fields have only ``date``, which is the date of the commit that stored them.
     """
 
     fault: str
@@ -84,12 +84,12 @@ class Row(msgspec.Struct, kw_only=True):
 
     @property
     def share(self) -> float:
-        """Return the score as a share of the reference score."""
+        """Return the final score as a share of the reference score."""
         return self.end / self.twin if self.twin else 0.0
 
 
 def rows(folder: Path, faults: Sequence[str]) -> list[Row]:
-    """Return every finished run of these faults and their reference runs in the folder."""
+    """Return every finished run in the folder of these faults and of their reference runs."""
     found = [_listened(folder, r) for r in _results(folder, dict.fromkeys(map(reference_of, faults)), (REFERENCE,))]
     for alone in _results(folder, faults, (ALONE,)):
         found.append(_listened(folder, alone))
@@ -158,8 +158,8 @@ def _treated(folder: Path, result: Result, alone: Result) -> Row:
 def _rolled_back(folder: Path, alone: Result) -> Row:
     """Judge a rollback to the checkpoint before the first failing step, with the fault fixed.
 
-    A checkpoint contains the whole state, so the run continues bit for bit like the reference run. No training is
-    needed (`tests/lab/test_lab.py` trains one rollback and compares the scores).
+    A checkpoint contains the whole state, so the run continues exactly like the reference run. No training is needed
+    (`tests/lab/test_lab.py` trains one rollback and compares the scores).
     """
     twin = result_of(folder, Job(reference_of(alone.fault), REFERENCE, alone.seed))
     healthy, lost = begins(alone.fault, alone.steps) - 1, since(alone.fault, alone.steps)
@@ -169,7 +169,7 @@ def _rolled_back(folder: Path, alone: Result) -> Row:
 
 
 def _end(scores: Sequence[float], planned: int, last: int) -> float:
-    """Return the mean of the last planned scores, in which steps that a run did not reach count as 0."""
+    """Return the mean over the last planned steps. The score of a step that the run did not reach counts as 0."""
     return math.fsum(scores[planned - last :]) / last
 
 
@@ -183,7 +183,7 @@ def _reached(scores: Sequence[float], least: float) -> int | None:
 
 
 def _listened(folder: Path, result: Result) -> Row:
-    """Diagnose a run that starts at the first step, live and at its end."""
+    """Return the row of a run that starts at the first step. The run is diagnosed live, and again at its end."""
     row = _row(folder, result)
     row.start = statistics.fmean(result.scores[: round(END * row.steps)])
     records = (folder / Job(result.fault, result.arm, result.seed).path).with_suffix(".jsonl")
@@ -195,7 +195,7 @@ def _listened(folder: Path, result: Result) -> Row:
     if first := _first_alarm(rewards, {}):
         row.reward_step = first[1]
     elif result.died:
-        row.reward_step = steps[-1].step + 1  # visible without any tool
+        row.reward_step = steps[-1].step + 1  # a run that ends early is visible without any tool
     diagnosis = diagnose(run_of(steps, settings=result.settings))
     row.judged, row.sentence, head = diagnosis.verdict, diagnosis.headline, cause(diagnosis)
     if head is not None:
@@ -209,7 +209,7 @@ def _listened(folder: Path, result: Result) -> Row:
 
 
 def cause(diagnosis: Diagnosis) -> Finding | None:
-    """Return the cause that the headline names, if any."""
+    """Return the cause that the headline names, or None if it names no cause."""
     head = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     return head if head is not None and head.role == "cause" else None
 
@@ -231,7 +231,7 @@ def _first_alarm(
 
 
 def _with_verdicts(found: list[Row]) -> list[Row]:
-    """Add the verdict on each treatment of each fault over its seeds."""
+    """Return the rows with the verdict on each treatment of each fault, over all seeds."""
     alone = {(row.fault, row.seed): row for row in found if row.arm == ALONE}
     arms: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in found:
@@ -257,8 +257,7 @@ def _noise(gains: Sequence[Sequence[float]]) -> float:
 
 
 def _verdict(of_arm: Sequence[Row], gain: float, limit: float) -> Verdict:
-    """Classify a treatment by its ``gain`` over the untreated fault and the ``limit`` below which a gain may be
-    chance."""
+    """Classify a treatment by its ``gain`` over the untreated fault. A gain below ``limit`` may be due to chance."""
     if gain < -limit:
         return "harms"
     if gain <= limit:

@@ -1,4 +1,5 @@
-"""The task "animal or plant", which real language models sometimes solve at first and learn within a few steps."""
+"""The task "animal or plant", which real language models can sometimes solve before training, and learn within a few
+steps."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class KingdomTask(RewardTask):
 
 
 def _ask(word: str) -> Dialogue:
-    """Show one example answer. Without an example, the model (135 million weights) answers in sentences."""
+    """Return a prompt with one example answer. Without an example, the model (135 million weights) answers in
+    sentences."""
     shown = [{"role": "user", "content": "dog"}, {"role": "assistant", "content": "animal"}]
     return [{"role": "system", "content": "Animal or plant?"}, *shown, {"role": "user", "content": word}]
 

@@ -1,9 +1,9 @@
-"""Checks configurations before a run, with readers for each syntax, tables of frameworks by name and version, and rules
+"""Checks configurations before a run. Contains a reader for each syntax, tables that describe frameworks, and rules
 over settings.
 
 The rules are ordinary checks in ``checks/preflight`` that require fields named ``settings.name``. A configuration
-becomes a run of one row that declares its settings. A rule therefore has one implementation for files, live objects and
-logs that print their settings.
+becomes a run of one row that declares its settings. Therefore, one implementation of a rule checks files, live objects,
+and logs that print their settings.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
 
     Args:
         target: the trainer's arguments (``GRPOConfig``, any dataclass, a mapping of settings), or the path of a
-            configuration file. Only the first training in a file is checked.
+            configuration file. If the file configures several trainings, only the first is checked.
         catalogue: the checks to run; by default, all checks of settings.
 
     Returns:

@@ -30,7 +30,8 @@ def work_out(found: Configuration) -> None:
 
 
 def _rollout(found: Configuration) -> None:
-    """Derive the number of prompts from the number of responses, or the reverse, with the group size."""
+    """Derive the number of prompts from the number of responses, or the number of responses from the number of prompts,
+    using the group size."""
     settings = found.settings
     if found.number("rollout_prompts") == 0:  # unused by an asynchronous trainer
         del settings["rollout_prompts"]
@@ -44,7 +45,8 @@ def _rollout(found: Configuration) -> None:
 
 
 def _updates(found: Configuration) -> None:
-    """Derive updates per rollout and prompts per update from the size of an update, in prompts or in responses."""
+    """Derive the number of updates per rollout and of prompts per update from the size of an update in prompts or
+    responses."""
     settings, updates = found.settings, found.number("minibatches")
     for unit in ("prompts", "responses"):
         whole, each = found.number(f"rollout_{unit}"), found.number(f"update_{unit}")
@@ -69,14 +71,14 @@ def _tokens(found: Configuration) -> None:
 
 
 def _counts_prompts(found: Configuration) -> bool:
-    """Return whether the group size has a key that the framework does not know. If the key is unknown, the program's
-    batch may count prompts."""
+    """Return whether the group size was read from a key that the framework does not have. The batch size may then count
+    prompts."""
     key, fields = found.keys.get("group_size", ""), found.framework.fields
     return bool(key and fields) and key.rsplit(".", 1)[-1] not in fields
 
 
 def _in_parallel(found: Configuration) -> None:
-    """Derive the number of GPUs per copy of the model, and the number of GPUs of the rollout engines."""
+    """Derive the number of GPUs per copy of the model, and the number of GPUs that the rollout engines use."""
     sizes = [found.number(f"megatron_{kind}") for kind in ("tensor", "pipeline", "context")]
     if any(sizes) and not any(f"megatron_{kind}" in found.unresolved for kind in ("tensor", "pipeline", "context")):
         found.settings["model_parallel"] = math.prod(size or 1 for size in sizes)
@@ -101,7 +103,7 @@ ORIGINS = {
     "max_new_tokens": ("total_tokens",),
     "group_baseline": ("group_size",),
 }
-"""The settings whose line is shown for each derived setting."""
+"""For each derived setting, the settings from which it is computed; the line of the first one that is set is shown."""
 
 
 def origin_key(found: Configuration, name: str) -> str:
@@ -127,7 +129,7 @@ def _by_devices(found: Configuration) -> None:
     k, rounded = found.number("group_size"), found.framework.can("batch_rounded_to_groups")
     device = _responses_per_device(found, version, (world or math.nan) * accumulated)
     together = device * world if device and world else None
-    batch = None if early else found.number("generation_batch_size")  # in early versions, a fork's key
+    batch = None if early else found.number("generation_batch_size")  # a fork's key in early versions
     if device is not None:
         settings["minibatches"] = (batch / together if batch and together else per_generation) / accumulated
     if together:
@@ -145,10 +147,11 @@ def _by_devices(found: Configuration) -> None:
 
 
 def _responses_per_device(found: Configuration, version: str, passes: float) -> float | None:
-    """Return the responses per device and forward pass, where each update has ``passes`` forward passes over all
-    devices.
+    """Return the number of responses per device and forward pass. ``passes`` is the number of forward passes per
+    update, summed over all devices.
 
-    Early versions of TRL count prompts. If the batch is not divisible into groups, Unsloth replaces it with one group.
+    Early versions of TRL count prompts. If the batch cannot be divided into groups, Unsloth replaces the batch with one
+    group.
     """
     device, k = found.number("per_device_train_batch_size"), found.number("group_size")
     if device is None or k is None:
@@ -179,7 +182,7 @@ DECISIVE = {
 
 
 def decisive(found: Configuration) -> Table:
-    """Return the most important settings, with the place at which each was read."""
+    """Return a table of the most important settings, with the place at which each setting was read."""
     rows = [
         [words, _plain(found.settings[name]) if name in found.settings else "?", _origin(found, name)]
         for name, words in DECISIVE.items()
@@ -195,7 +198,7 @@ def _plain(value: object) -> str:
 
 
 def table(found: Configuration) -> Table:
-    """Return the batch arithmetic as far as it is known."""
+    """Return a table of the known parts of the batch arithmetic."""
     number = found.number
     k, prompts, steps = number("group_size"), number("rollout_prompts"), number("max_steps")
     responses, updates = number("rollout_responses"), number("updates_per_rollout")
@@ -217,7 +220,7 @@ def table(found: Configuration) -> Table:
 
 
 def to_declare(found: Configuration) -> list[str]:
-    """Return the missing settings that complete the arithmetic, in the form of ``--set``."""
+    """Return the settings that are missing for the batch arithmetic, in the form that ``--set`` accepts."""
     settings = found.settings
     per_device = found.framework.can("batch_is_per_device")
     wanted = [
@@ -236,7 +239,7 @@ def _said(value: float | None) -> str:
 
 
 def _whole(prompts: float | None) -> str:
-    """Return a note if a number of prompts is not a whole number; otherwise, an empty string."""
+    """Return a note if a number of prompts is not a whole number, or an empty string."""
     return "not a whole number: the batch is not divisible by the responses per prompt" if (prompts or 0) % 1 else ""
 
 
@@ -255,7 +258,8 @@ def _origin(found: Configuration, name: str) -> str:
 
 
 def _off_policy(updates: float | None, level: float | None) -> str:
-    """Return a note on off-policy updates: several updates per rollout, or an asynchronous rollout engine."""
+    """Return a note on what makes updates off-policy: several updates per rollout, or an asynchronous rollout
+    engine."""
     words = []
     if updates is not None and updates > 1:
         words.append("the first is on-policy, the others are off-policy")

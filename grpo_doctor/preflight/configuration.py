@@ -1,4 +1,4 @@
-"""Interprets a launch: its framework, its kind of training, and its settings under common names."""
+"""Interprets a launch: finds its framework, its kind of training, and its settings under common names."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OTHERS = re.compile(
 )
 """Sections whose settings do not belong to the training of the policy."""
 _SWITCH = re.compile(r".+(?=\.enabled?$)")
-"""A key that switches a whole section on or off."""
+"""Matches keys that switch a whole section on or off."""
 
 
 OF_PAIRS = re.compile(r"(?i)(?:dpo|kto|orpo|cpo|reward)_?(?:config|args)?$")
@@ -38,16 +38,16 @@ class Configuration:
         settings: values by the names that checks use, including derived settings.
         assumed: the settings that are defaults of the framework's version.
         lines, keys: the line and the key of each setting.
-        unknown: keys that the framework never had, each with a hint.
-        removed: keys that the framework removed, each with a hint.
+        unknown: keys that no version of the framework accepts, each with a hint.
+        removed: keys that the framework has removed, each with a hint.
         renames: line, key and current name of each key that a patch may rename.
         unresolved: keys whose value is an expression that could not be evaluated.
-        swept: keys with several successive values; the settings contain the first value.
+        swept: settings with several successive values; ``settings`` contains the first value of each.
         unread: keys that no rule uses.
-        elsewhere: other places that contain settings.
+        elsewhere: other places that contain settings of the training.
         clues: the evidence for the framework and the kind of training.
         versions: packages whose version is known.
-        complete: whether an absent setting means that its feature is off.
+        complete: whether a feature is off if its setting is absent.
     """
 
     framework: Framework
@@ -111,7 +111,8 @@ def understand(launch: Launch) -> Configuration:
 def _assume_defaults(launch: Launch, framework: Framework, found: Configuration) -> None:
     """Add the framework's defaults for absent settings.
 
-    A document is usually completed by its command, and a Hydra document by the framework's own documents.
+    For a document without a command, the group size is not assumed, because the command usually sets it. A Hydra
+    document gets no defaults, because the framework's own documents contain them.
     """
     for name, value in framework.defaults.items():
         elsewhere = not launch.program and (name == "group_size" or framework.can("composed_by_hydra"))
@@ -124,8 +125,8 @@ def _assume_defaults(launch: Launch, framework: Framework, found: Configuration)
 
 
 def _only_by_keys(launch: Launch, framework: Framework, found: Configuration) -> bool:
-    """Return whether only keys indicate the framework, because the program is custom, or the document has sections that
-    the framework does not know."""
+    """Return whether only keys indicate the framework. This is the case for a custom program, and for a document whose
+    keys are all in sections that the framework does not have."""
     if not launch.program:
         return bool(framework.fields) and all("." in key for key in found.keys.values())
     return bool(framework.fields) and not framework.starts(launch.program, least=0)
@@ -150,7 +151,7 @@ def _take(launch: Launch, framework: Framework, found: Configuration) -> set[str
     taken: set[str] = set()
     for name, keys in names.items():
         entries = [index[key] for key in keys if key in index]
-        for entry in sorted(entries, key=lambda entry: entry.line == 0):  # other files are read last
+        for entry in sorted(entries, key=lambda entry: entry.line == 0):  # entries of other files come last
             taken.add(entry.key)
             _hold(name, entry, found)
     if framework is HAND_WRITTEN:
@@ -185,8 +186,8 @@ def _hold(name: str, entry: Entry, found: Configuration) -> None:
 
 
 def _suffixes(launch: Launch, framework: Framework) -> Mapping[str, Entry]:
-    """Map every key that identifies an entry to the entry: the full key and its endings. An entry in a section of
-    `OTHERS` has only endings with two or more parts."""
+    """Map the full key of every entry, and the endings of this key, to the entry. An entry in a section of `OTHERS` has
+    only endings with two or more parts."""
     index: dict[str, Entry] = {}
     for entry in launch.entries:
         if entry.key not in index or index[entry.key].value is None:
@@ -212,7 +213,7 @@ def _sections(key: str) -> set[str]:
 
 
 def _says_more(entry: Entry, than: Entry) -> bool:
-    """Return whether a nested key takes precedence over an option without a default, an unresolved value, or a value
+    """Return whether an entry takes precedence over another entry, which has no value, an unresolved value, or a value
     from another file."""
     if isinstance(entry.value, Unresolved) or entry.value is None:
         return than.value is None

@@ -1,4 +1,4 @@
-"""Guesses the meaning of keys in custom trainers from the names that such trainers usually use."""
+"""Guesses the meaning of keys in custom trainers from names that are common in custom trainers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..readers.settings import declared
 from .launch import PER_PROMPT, Entry, Unresolved
 
 NAMES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-"""Lists of names by meaning. The TOML file documents each list."""
+"""Lists of names, by meaning. The TOML file describes each list."""
 USUAL = {key: name for name, keys in NAMES["settings"].items() for key in keys}
 RL_SECTION = re.compile(r"(?i)(?:grpo|ppo|rloo|gspo|dapo|rlvr|rlhf|rl)(?:_?(?:config|training|trainer|args|params))?")
 """Sections of a document whose settings take precedence over the settings of other training stages."""
@@ -33,14 +33,14 @@ _PROMPTS = re.compile(
     r"(?:num_|n_)?(?:unique_)?(?:prompt|question|problem|group)s_per_"
     r"(?:step|batch|rollout|rollout_batch|update|iter(?:ation)?)|num_unique_prompts_rollout"
 )
-"""Keys that count prompts. A number of rollouts is per prompt if a key that counts prompts is present."""
+"""Keys that count prompts. If one of these keys is present, a number of rollouts is per prompt."""
 _SHAPES = ((PER_PROMPT, "group_size"), (_PROMPTS, "rollout_prompts"))
 PENALTY = 0.5
-"""Value below which a custom trainer's ``repetition_penalty`` is a reward penalty, not a sampling penalty."""
+"""Value below which a custom trainer's ``repetition_penalty`` counts as a reward penalty, not as a sampling penalty."""
 HIGHEST = 1.0
 """Value at or above which a number cannot be the learning rate of a language model."""
 NUMERICAL = 1e-3
-"""Value below which a custom trainer's ``epsilon`` is not a clip bound, but only avoids a division by 0."""
+"""Value below which a custom trainer's ``epsilon`` is not a clip bound, but a constant that avoids a division by 0."""
 
 
 def underscored(name: str) -> str:
@@ -64,7 +64,7 @@ def few(value: object) -> bool:
 
 
 def usual(key: str, index: Mapping[str, Entry]) -> str | None:
-    """Return the most likely setting for a custom trainer's key, or None if there is no likely setting."""
+    """Return the setting that a custom trainer's key most likely sets, or None if no setting is likely."""
     if _KL.fullmatch(key):
         return "kl_coef"
     if "." in key:
@@ -80,7 +80,7 @@ def usual(key: str, index: Mapping[str, Entry]) -> str | None:
     name = name or USUAL.get(last) or declared(last)
     value = index[key].value
     if name in _NUMBERS and isinstance(value, str) and not isinstance(value, Unresolved):
-        return None  # for example, a group of runs or a column
+        return None  # for example, the name of a group of runs or of a column
     if name == "learning_rate" and isinstance(value, int | float) and value >= HIGHEST:
         return None
     of_one_call = 2 if last == "num_return_sequences" else 1  # a prompt may be repeated before the call

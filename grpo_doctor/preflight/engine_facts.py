@@ -17,7 +17,7 @@ _OFF = ("", "none", "null", "no", "false", "off", "0", "disabled", "r0")
 
 
 def is_mixture(model: object) -> float:
-    """Return 1 if a model's name denotes a mixture of experts, and 0 otherwise."""
+    """Return 1 if a model's name denotes a mixture-of-experts model, and 0 otherwise."""
     return float(isinstance(model, str) and re.search(_MIXTURE, model[-200:]) is not None)
 
 
@@ -27,7 +27,7 @@ def is_quantised(word: object) -> float:
 
 
 def is_on(value: object) -> float:
-    """Return 1 if a switch, word or number enables a feature, and 0 otherwise. A missing value returns 0."""
+    """Return 1 if a switch, word or number enables a feature, and 0 otherwise. Return 0 for a missing value."""
     if isinstance(value, str):
         return float(value.strip().lower() not in _OFF)
     return float(isinstance(value, bool | int | float) and value == value and value != 0)
@@ -40,8 +40,8 @@ def sequence_level(level: Column, loss: Column, estimator: Column) -> Column:
 
 
 def uncorrected(correction: Column, by_trainer: Column) -> Column:
-    """Return whether importance-sampling correction is off: it is not enabled, and the trainer does not apply it by
-    default."""
+    """Return whether importance-sampling correction is off: the settings do not enable it, and the trainer does not
+    apply it by default."""
     return ~(each(is_on, correction) > 0) & ~((by_trainer == 1) & isnan(correction))
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 LARGEST = 1e18
-"""Absolute value at or above which a number cannot be a setting."""
+"""Absolute value at or above which a number is not accepted as a setting."""
 LONGEST = 10_000
 """Maximum length of a concatenated word in characters."""
 DEPTH = 40
@@ -37,11 +37,11 @@ _WORDS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.uppe
 _CALLS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "bool": bool, "str": str, "max": max, "min": min}
 
 Lookup = Callable[[ast.expr], ast.expr | None]
-"""Maps a name, attribute or item to its expression, or to None if unknown."""
+"""Function that maps a name, attribute or item to its expression, or to None if the expression is unknown."""
 
 
 def evaluate(node: ast.expr | None, lookup: Lookup = lambda _: None) -> Any:
-    """Return the value of an expression, or None if the value is None or unknown."""
+    """Return the value of an expression. The result is None if the value is None or unknown."""
     return _plain(_value(node, lookup, 0))
 
 
@@ -126,7 +126,7 @@ def _binary(node: ast.BinOp, lookup: Lookup, depth: int) -> Any:
 
 
 def _joined(node: ast.JoinedStr | ast.FormattedValue, lookup: Lookup, depth: int) -> Any:
-    """Evaluate an f-string if all its parts are known and no part has a format."""
+    """Evaluate an f-string if all its parts are known and none of them has a format specification."""
     if isinstance(node, ast.FormattedValue):
         return _UNKNOWN if node.format_spec is not None else _value(node.value, lookup, depth + 1)
     parts = [_value(part, lookup, depth + 1) for part in node.values[:200]]

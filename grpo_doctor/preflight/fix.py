@@ -1,4 +1,4 @@
-"""Creates a patch for keys that were only renamed or misspelled."""
+"""Creates a patch that corrects renamed and misspelled keys."""
 
 from __future__ import annotations
 

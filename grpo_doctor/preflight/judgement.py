@@ -22,11 +22,12 @@ WANTED = frozenset(
     "group_size learning_rate use_peft temperature kl_coef generation_batch eval_batch updates_per_rollout "
     "prompts_per_update max_new_tokens evaluation group_baseline world_size".split()
 )
-"""Settings that every reinforcement learning run has. A rule that lacks one of these settings counts as skipped."""
+"""Settings that every reinforcement learning run has. Only rules that need one of these settings, and do not find it,
+are reported as skipped."""
 JUDGED = ("rl", "preference")
 """The kinds of training whose settings are checked."""
 SHOWN = 12
-"""Maximum number of names in one line. The coverage of a report lists all names."""
+"""Maximum number of names in a note. The coverage of a report lists all names."""
 
 
 def judge(
@@ -36,9 +37,9 @@ def judge(
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
     declared: Mapping[str, Any] | None = None,
 ) -> Diagnosis:
-    """Return the diagnosis of a configuration. The findings point to the lines of their settings.
+    """Return the diagnosis of a configuration. Each finding names the line of the setting that it is about.
 
-    No rule judges settings with several values.
+    Settings with several values are not checked.
     """
     every = catalogue or load_family(PREFLIGHT)
     rules = Catalogue((c for c in every.checks.values() if judges_settings(c)), every.preview)
@@ -83,7 +84,7 @@ def known_bugs(found: Configuration) -> list[Match]:
 
 
 def judges_settings(check: Check) -> bool:
-    """Return whether a check of preflight needs only settings."""
+    """Return whether a check is a preflight check that needs only settings."""
     told = [any(_setting(field) for field in need.fields) for need in check.needs]
     return check.family == PREFLIGHT and check.predicate is not None and bool(told) and all(told)
 
@@ -97,8 +98,7 @@ def _asked(check: Check) -> Iterable[str]:
 
 
 def _wanted(needs: list[str], found: Configuration) -> bool:
-    """Return whether to report a skipped rule, because it lacks only settings that every reinforcement learning run
-    has.
+    """Return whether to report a skipped rule. A rule is reported if all its missing settings are in `WANTED`.
 
     A skipped rule about an optional key, such as an entropy target, is not reported.
     """
@@ -114,8 +114,8 @@ def _bare(field: str) -> str:
 
 
 def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
-    """Return the verdict, as for a run. A configuration without findings is unproven instead of healthy, because the
-    training has not run yet."""
+    """Return the verdict by the rules for runs, except that a configuration without findings is unproven instead of
+    healthy. The training has not run yet."""
     if found.run_type not in JUDGED or not diagnosis.coverage.ran:
         return "unjudged"
     worst = max((f.level for f in diagnosis.findings), default=Severity.INFO)

@@ -1,4 +1,4 @@
-"""Represents the content of a configuration before a framework's table is used to interpret it."""
+"""Represents the content of a configuration that has not been interpreted with a framework's table yet."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .versions import Pin
 LARGEST_SCRIPT = 1 << 18
 """Maximum size of a script in bytes."""
 MOST = 10_000
-"""Maximum number of settings per configuration, because YAML aliases can multiply without limit."""
+"""Maximum number of settings per configuration, because YAML aliases can multiply the number without limit."""
 
 PER_PROMPT = re.compile(
     r"(?:num_|n_|number_of_)?(?:unique_)?"
@@ -31,7 +31,7 @@ PER_PROMPT = re.compile(
 OF_RL = re.compile(
     r"(?i)grpo|ppo|rloo|rlvr|rlhf|dapo|gspo|cispo|reinforce|policy_?gradient|verl\b|(?:^|[^a-z])rl(?:[^a-z]|$)"
 )
-"""Words for reinforcement learning in the name of a program or class."""
+"""Matches words for reinforcement learning in the name of a program or class."""
 
 
 class Unresolved(str):
@@ -39,7 +39,7 @@ class Unresolved(str):
 
 
 class Several(Unresolved):
-    """The numbers of a sweep, of which each run uses one. The text lists all numbers."""
+    """The numbers of a sweep. Each run of the sweep uses one number. The text lists all numbers."""
 
     values: tuple[float, ...]
 
@@ -59,7 +59,7 @@ class Items(list[Any]):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One setting: its key as written (dotted if nested), its value and its line.
+    """One setting: its key as written (with dots if nested), its value and its line.
 
     ``value`` is a number, a word, None, a list of such values, or `Unresolved`. ``line`` is 0 if the setting is in
     another file.
@@ -71,7 +71,7 @@ class Entry:
 
 
 class Command(NamedTuple):
-    """A command in a file: either shell text with the number of lines before it, or words with their line."""
+    """A command in a file: either shell text with the number of lines before the text, or words with their line."""
 
     said: str | list[str]
     line: int
@@ -85,8 +85,8 @@ class Launch:
         program: the words of a command, or the name of a Python call; empty for a document.
         entries: the settings. If a key occurs more than once, the first entry counts.
         line: the line of the command or call.
-        complete: whether absent keys have the framework's defaults; false if a part was not read.
-        notes: sentences on what was not read.
+        complete: whether absent keys have the framework's defaults; false if a part of the launch was not read.
+        notes: sentences on the parts that were not read.
         elsewhere: descriptions of other places that contain settings.
         absent: scripts that the launch starts, but that were not found.
         severed: lines of arguments that were read, although the shell does not pass them to the command above.
@@ -94,8 +94,8 @@ class Launch:
         vague: keys that are parameters of functions whose names do not suggest training.
         folder: the working folder of the script that starts the training.
         followed: whether the files that the launch names were added.
-        firm: number of entries that were passed to a program; later entries are defaults of its script. None means that
-            all entries were passed.
+        firm: number of entries that were passed to a program; all later entries are defaults of the program's script.
+            None means that all entries were passed.
         title: name of the file, without the suffix.
         imports_rl: whether a script imports a framework's names for reinforcement learning.
         also: alternative names of a script's options, mapped to the main names.
@@ -129,7 +129,7 @@ class Launch:
         self.entries.append(Entry(key, value, line))
 
     def move(self, lines: int) -> None:
-        """Shift the lines of this launch by the number of lines before it in the file that contains it."""
+        """Shift the lines of this launch by the number of lines that precede the launch in its file."""
         self.entries = [Entry(e.key, e.value, e.line and e.line + lines) for e in self.entries]
         self.severed = [line + lines for line in self.severed]
 

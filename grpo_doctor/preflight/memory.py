@@ -1,5 +1,5 @@
-"""Estimates the memory use of a device from the model's name, the adapter and the micro-batch size, and reports the
-assumptions."""
+"""Estimates the memory that a training needs per device from the model's name, the adapter and the micro-batch size.
+The table states the assumptions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .model_size import billions
 WEIGHT = 2
 """Bytes per weight in bfloat16."""
 TRAINED = 14
-"""Additional bytes per trained weight for the gradient in bfloat16, and for a copy and Adam's two moments in
+"""Additional bytes per trained weight: the gradient in bfloat16, and a copy of the weight and Adam's two moments in
 float32."""
 VOCABULARY = 152_000
 """The assumed vocabulary size, which is the vocabulary size of Qwen2.5 and Qwen3."""
@@ -20,8 +20,8 @@ GIB = 2.0**30
 
 
 def memory(found: Configuration) -> Table | None:
-    """Return a table of the components that decide whether a training fits in memory. Return None if the model's name
-    does not contain its size."""
+    """Return a table of the components that determine whether a training fits in memory. Return None if the model's
+    name does not contain its size."""
     size = billions(found.settings.get("model")) * 1e9
     if size != size:
         return None

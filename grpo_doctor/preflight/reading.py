@@ -40,13 +40,13 @@ _COMMAND = re.compile(
     r"(?:python[\d.]*|torchrun|accelerate|deepspeed|ray|trl|swift|axolotl|bash|sh|rl)\b"
 )
 _PASSES = re.compile(r"\s--?[a-z]|\s[+\w]+[.\w]*=|\.(?:py|sh)\b")
-"""Signs of a command that passes settings, or starts a program that may contain settings."""
+"""Matches a command that passes settings, or that starts a program that may contain settings."""
 MARKDOWN = (".md", ".markdown")
 _MAKEFILE = re.compile(r"(?:GNU)?[Mm]akefile|.*\.mk")
 _RECIPES = ((_MAKEFILE, makefile), (dockerfile.NAMES, dockerfile.dockerfile))
 """Patterns for the names of recipe files, each with the function that converts such a file to a shell script."""
 _INPUT = re.compile(r"\$\{\{\s*(?:github\.event\.)?inputs\.([\w\-]+)\s*\}\}")
-"""A placeholder for an input that a GitHub workflow or an Azure job fills in."""
+"""Matches a placeholder for an input of a GitHub workflow or an Azure job."""
 COMMANDS = 100
 """Maximum number of commands that are read from a file that is not a shell script."""
 _ENVIRONMENT = "pyvenv.cfg"
@@ -97,7 +97,7 @@ def _read(path: Path) -> list[Configuration]:
     told = [c for c in trained if not any(c is other for other in vague)]
     of_frameworks = [c for c in trained if c.framework is not HAND_WRITTEN and "group_size" in c.settings]
     if of_frameworks and all(c.framework is HAND_WRITTEN for c in told):
-        return of_frameworks  # started scripts are trainings; other scripts prepare a training
+        return of_frameworks  # a script that creates no configuration only prepares a training
     if any("group_size" in c.settings for c in told):
         return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
@@ -164,8 +164,8 @@ def _commands(held: Iterable[Command], path: Path, written: Mapping[str, str] | 
 
 
 def _holding(launches: list[Launch]) -> list[Launch]:
-    """Return the launches that have settings. If no launch has settings, return an empty launch with the notes of all
-    launches."""
+    """Return the launches that contain settings. If no launch contains settings, return an empty launch with the notes
+    of all launches."""
     holding = [launch for launch in launches if launch.entries or launch.elsewhere or launch.broken]
     holding = holding or [Launch("")]
     unread = [note for launch in launches if not (launch.entries or launch.elsewhere) for note in launch.notes]
@@ -221,7 +221,7 @@ def _launches(path: Path, text: str) -> list[Launch]:
 
 def _markdown(text: str, path: Path) -> list[Launch]:
     """Read the code blocks of a comment or page, each in its language. A document, or flags without a command, may be
-    an excerpt, so defaults are not added for absent settings."""
+    an excerpt. Therefore, no defaults are added for absent settings."""
     rest, held = blocks(text)
     found: list[Launch] = []
     for block in [*held, Block(".sh", rest, 0)]:

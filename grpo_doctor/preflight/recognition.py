@@ -9,12 +9,12 @@ from .frameworks import HAND_WRITTEN, Framework, frameworks, modules
 from .launch import Entry, Launch
 
 LEAST = 1.5
-"""Minimum score at which a framework is recognised."""
+"""Minimum score for a framework to be recognised."""
 UNSUPPORTED = 1.5
-"""Maximum weight of a program if the launch has no keys of the program's framework. Two keys of another framework
-outweigh it."""
+"""Maximum weight of a program if the launch has no keys of the program's framework. Two keys of another framework then
+have more weight than the program."""
 SWEPT = ("group_size", "learning_rate")
-"""Settings whose flags identify a custom program."""
+"""Settings whose custom flags identify a custom program."""
 
 
 class Clue(NamedTuple):
@@ -64,8 +64,8 @@ def _of_another_class(launch: Launch) -> bool:
 
 
 def _program(framework: Framework, launch: Launch, supported: bool) -> Clue | None:
-    """Return the evidence from the started program. Without keys of the framework, the evidence is weak; with custom
-    flags, there is no evidence."""
+    """Return the evidence from the started program. The evidence is weak without keys of the framework, and absent if
+    the command passes custom flags."""
     weights = [p.weight for p in framework.evidence.programs if launch.program and p.matches(launch.program)]
     if not weights or _of_another_class(launch):
         return None

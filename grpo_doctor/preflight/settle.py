@@ -18,11 +18,11 @@ _ADAPTER = re.compile(r"(?i)lora|peft|adapter")
 _ROLLS_OUT = re.compile(
     r"agent|env|rollout|episode|turn|trajector|replica|game|world|simul|search|retriev|tree|generat|harbor|bench"
 )
-"""Words in the keys of sections that may set a different rollout size in a fork."""
+"""Words in the names of sections that may change the rollout size in a fork."""
 _OF_SHELL = re.compile(r"env\.[A-Z_]+")
 """Keys of environment variables of a command, which do not form a section of settings."""
 _OF_ACTIONS = re.compile(r"(?i)(?<![a-z])(?:open|simple)?vla(?![a-z])")
-"""Names of models and programs whose tokens are robot actions."""
+"""Matches names of models and programs whose tokens are robot actions."""
 _MODULE = re.compile(r"\s-m\s+(\w+(?:\.\w+)+)")
 
 
@@ -58,8 +58,8 @@ def settle(launch: Launch, found: Configuration) -> None:
 
 
 def _of_the_run(launch: Launch, found: Configuration) -> None:
-    """Derive facts about the whole run: its framework, how it is started, and whether its baseline is a group of
-    responses."""
+    """Derive facts about the whole run: its framework, how it is started, and whether its baseline is computed from a
+    group of responses."""
     settings = found.settings
     settings["framework"] = found.framework.name
     settings["by_command"] = bool(launch.program)
@@ -75,7 +75,7 @@ def _of_the_run(launch: Launch, found: Configuration) -> None:
 
 
 _METHOD = re.compile(r"(?i)(?<![a-z])(simpo|orpo|kto|cpo|ipo|dpo|reward|rm)(?:(?![a-z])|(?=config|trainer))")
-"""Names of preference training methods in the name of a program, class or file."""
+"""Matches names of preference training methods in the name of a program, class or file."""
 
 
 def _of_preference(launch: Launch, found: Configuration) -> None:
@@ -123,8 +123,8 @@ def _end_of_turn(found: Configuration) -> None:
 
 
 def _worked_out_twice(launch: Launch, found: Configuration) -> None:
-    """Drop the steps per generation if the trainer computed them. Live arguments, and documents that logged them,
-    contain both values of a pair of which only one may be set."""
+    """Drop the steps per generation if the trainer computed them. Only one of batch size and steps per generation may
+    be set, but live arguments, and documents with logged arguments, contain both."""
     batch, steps = found.number("generation_batch_size"), found.number("steps_per_generation")
     device = found.number("per_device_train_batch_size")
     written = launch.program and launch.line
@@ -170,7 +170,7 @@ def _move(found: Configuration, there: str, name: str) -> None:
 
 
 def _of_module(launch: Launch, found: Configuration) -> None:
-    """Ignore a group size of 1 that only a module next to a script sets."""
+    """Ignore a group size of 1 that is set only in a module next to the script."""
     settings = found.settings
     script = found.framework is HAND_WRITTEN and launch.program.startswith("script")
     if script and settings.get("group_size") == 1 and "group_size" not in found.lines:
@@ -179,7 +179,7 @@ def _of_module(launch: Launch, found: Configuration) -> None:
 
 
 def _of_fork(launch: Launch, found: Configuration) -> None:
-    """Remove settings that are unknown in a fork with its own rollout code. In such a fork, a row of the batch is a
+    """Remove settings that are unknown in a fork with its own rollout code. In a fork, a row of the batch may be a
     turn, and the number of turns is unknown."""
     settings, forks = found.settings, found.framework.forks
     own = _fork(launch, forks) if forks.sections else ""
@@ -197,7 +197,7 @@ def _of_fork(launch: Launch, found: Configuration) -> None:
 
 def _fork(launch: Launch, forks: Forks) -> str:
     """Return the module of another package that a command starts, or top-level sections about rollouts that the
-    framework does not have. Other sections, for example of a judge or a logger, do not change the batch arithmetic."""
+    framework does not have. Other sections, for example for a judge or a logger, do not affect the batch arithmetic."""
     modules = _MODULE.findall(launch.program)  # the last program is the trainer; earlier programs start it
     if modules and not modules[-1].startswith(forks.modules):
         return str(modules[-1])
@@ -231,13 +231,13 @@ def _adapter(launch: Launch, found: Configuration) -> None:
 
 
 def _processes(launch: Launch, found: Configuration) -> int | None:
-    """Return the number of training processes as configured, or one if a script is started directly; None if
+    """Return the configured number of training processes, or one if a script is started directly; None if the number is
     unknown."""
     settings = found.settings
     devices = settings.pop("devices", None)
     stated, nodes = found.number("processes"), found.number("nodes") or 1
     if not launch.program and found.framework.fields and found.keys.get("processes") == "num_processes":
-        stated = None  # a document of the trainer does not start its processes
+        stated = None  # a configuration document does not start processes
     settings.pop("processes", None)
     if (world := found.number("world_size")) is not None and "world_size" not in found.assumed:
         return int(world)

@@ -1,4 +1,4 @@
-"""Recognises the kind of training of a launch by scores for programs, names, sections and settings."""
+"""Recognises a launch's kind of training by scores for programs, names, sections and settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 DECISIVE = 100.0
 """Weight of a clue that outweighs any number of weaker clues."""
 LEAST = 5.0
-"""Minimum score at which a kind of training is recognised."""
+"""Minimum score for a kind of training to be recognised."""
 ONLY_RL = frozenset(
     "group_size kl_coef kl_reward_coef adv_estimator epsilon epsilon_high use_kl_loss num_iterations rollout_prompts "
     "rollout_responses importance_sampling_level sync_ref_model".split()
@@ -31,14 +31,14 @@ METHODS: Mapping[str, RunType] = {
     **dict.fromkeys(("dpo", "kto", "orpo", "simpo", "cpo", "ipo", "rm", "reward", "reward_model"), "preference"),
     **dict.fromkeys(("sft", "sft_loss", "pt", "supervised", "gkd", "gold", "distill", "distillation"), "supervised"),
 }
-"""Methods that are not reinforcement learning. Distillation may sample responses, with a group size of 1."""
+"""Methods that are not reinforcement learning. Distillation may sample responses, but its group size is 1."""
 _STARTED = re.compile(r"(?:^|[\s/])([\w\-]+)\.py\b|\s-m\s+([\w.]+)")
 _TUNES = re.compile(r"(?:(?:main|run|train|fsdp|megatron)_)*sft(?:_(?:trainer|train|main))?")
 """Scripts and modules of supervised training, even in a framework for RL."""
 _COMMAND = re.compile(r"\s-m\s+[\w.]+\s+(\w+)$")
 """The subcommand of a module, such as ``ppo`` in ``python -m package.quickstart ppo``."""
 _PLAIN = re.compile(r"(?:train|main|run|launch|start|trainer|cli|runpy)(?:\.py)?")
-"""Programs whose name does not show the kind of training, so that the file name decides."""
+"""Programs whose name does not show the kind of training. The file name decides instead."""
 _EVALUATES = re.compile(
     r"(?:run_)?(?:eval|evaluate|evaluation|infer|inference|benchmark)(?:_[a-z]+)?|main_(?:generate|generation|eval)"
 )
@@ -56,8 +56,7 @@ _OF_A_CRITIC = frozenset("critic_lr critic_learning_rate lr_critic value_lr".spl
 _MEASURES = re.compile(
     r"(?i)(?:run_)?(?:eval|evaluate|analy[sz]e|analysis|compare|measure|plot|infer|inference|benchmark)(?:_|-|$)"
 )
-"""Names of files that inspect a model. The group size in a file that inspects a model is not the group size of a
-training."""
+"""Names of files that inspect a model. A group size in one of these files is not the group size of a training."""
 _OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
 """Parts of keys that only the training of a language model has."""
 _OF_GAMES = frozenset(
@@ -117,8 +116,8 @@ class Facts:
 
     @property
     def only_grouped(self) -> bool:
-        """Return whether a group size is the only evidence for reinforcement learning, because it may count other
-        answers."""
+        """Return whether a group size is the only evidence for reinforcement learning. A group size alone may count
+        other answers."""
         return self.said == {"group_size"}
 
     def has_section(self, *names: str) -> bool:
@@ -127,7 +126,8 @@ class Facts:
 
     @property
     def plain_title(self) -> bool:
-        """Return whether the file name may decide, because there is no other evidence for reinforcement learning."""
+        """Return whether the file name may decide the kind of training, because there is little other evidence for
+        reinforcement learning."""
         alone = self.script and self.found.settings.get("group_size", 1) == 1
         alone |= self.launch.program.startswith("TrainingArguments")  # transformers' own class
         little = self.said <= {"group_size"} or (self.only_beta and not self.launch.program)
@@ -147,7 +147,7 @@ class Facts:
         return next(filter(None, map(method_of, named)), None)
 
     def called(self, kind: re.Pattern[str]) -> bool:
-        """Return whether the program or the configuration class is named after another kind of training."""
+        """Return whether the program or the configuration class is named after this other kind of training."""
         if kind is _PREFERENCE:
             return bool(kind.search(self.launch.program)) and not OF_RL.search(self.launch.program)
         return any(map(kind.search, self.started)) and not any(map(OF_RL.search, self.started))
@@ -185,7 +185,7 @@ def _only_evaluates(entry: Entry) -> bool:
 
 
 def _measures_what_another_trains(facts: Facts) -> bool:
-    """Return whether a file is named after the inspection of a model, and its configuration comes from an imported
+    """Return whether the name of a file shows that it inspects a model, and its configuration comes from an imported
     module."""
     launch = facts.launch
     configures = launch.program and not facts.script
@@ -216,8 +216,8 @@ def _critic_of_text(facts: Facts) -> bool:
 
 
 def _builds_rl(facts: Facts) -> bool:
-    """Return whether a script contains training settings, and is named after reinforcement learning or imports such
-    names."""
+    """Return whether a script contains training settings, and either is named after reinforcement learning or imports
+    names for it."""
     of_title = facts.said and OF_RL.search(facts.launch.title) and _CONFIGURES.search(facts.launch.title)
     stated = bool(facts.training) or bool(facts.found.lines.get("group_size"))
     return facts.script and stated and bool(facts.launch.imports_rl or of_title)
@@ -361,7 +361,8 @@ def method_of(word: str) -> RunType | None:
 
 
 def kind_of(launch: Launch, found: Configuration) -> tuple[RunType, list[Clue]]:
-    """Return the kind of training with the highest score, or ``none``, and the evidence for each kind."""
+    """Return the kind of training with the highest score, or ``none`` if no kind is recognised, and the evidence for
+    each kind."""
     facts = Facts(launch, found)
     clues: list[Clue] = []
     scores: dict[RunType, float] = {}

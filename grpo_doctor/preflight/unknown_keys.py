@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 _OWN = "GRPOConfig "
 """Start of a launch that calls the class itself, not a subclass with additional fields."""
 SPELT = 50
-"""Maximum number of unknown keys for which keys with a similar spelling are searched."""
+"""Maximum number of unknown keys for which a key with a similar spelling is searched."""
 SHORTEST = 6
-"""Minimum length of a name that is checked for typing errors. Shorter names are similar by chance."""
+"""Minimum length of a name that is checked for typing errors. Shorter names can be similar by chance."""
 TOLD = 8
 """Maximum number of keys that are listed in one finding."""
 _CALL = re.compile(r"\w*GRPO\w*Config ")
@@ -64,7 +64,8 @@ def name_unknown(launch: Launch, found: Configuration) -> None:
 def name_misspelt(launch: Launch, found: Configuration) -> None:
     """Add the unused keys that are probably misspelled keys of the framework.
 
-    A document or a command may contain keys of other programs, so only keys that differ by a typing error count.
+    A document or a command may contain keys of other programs. Therefore, a key is added only if one typing error
+    separates it from a key of the framework.
     """
     framework = found.framework
     custom = framework is HAND_WRITTEN
@@ -106,7 +107,7 @@ def _misspells(key: str, known: str, framework: Framework) -> bool:
 
 
 def _typing_errors(name: str) -> Iterator[str]:
-    """Yield a name with two adjacent letters exchanged, one letter doubled, or one letter missing."""
+    """Yield variants of a name with two adjacent letters exchanged, one letter doubled, or one letter missing."""
     for at in range(len(name)):
         yield name[:at] + name[at + 1 :]
         yield name[: at + 1] + name[at:]
@@ -114,7 +115,7 @@ def _typing_errors(name: str) -> Iterator[str]:
 
 
 def _state(found: Configuration, setting: str, told: list[tuple[Entry, str]]) -> None:
-    """Set the value of a setting to the listed keys with their hints."""
+    """Set the value of a setting to a list of these keys with their hints."""
     if told:
         more = f" and {len(told) - TOLD} more" if len(told) > TOLD else ""
         found.settings[setting] = ", ".join(f"{e.key}{f' ({why})' if why else ''}" for e, why in told[:TOLD]) + more
@@ -123,8 +124,8 @@ def _state(found: Configuration, setting: str, told: list[tuple[Entry, str]]) ->
 
 
 def _renames(found: Configuration) -> bool:
-    """Return whether a document uses a different name for a field, which means that another program reads the document
-    before the trainer."""
+    """Return whether a document uses another name for a field of the framework. Another name shows that another program
+    reads the document before the trainer."""
     fields = found.framework.fields
     said = ((found.framework.settings.get(name, ()), key) for name, key in found.keys.items() if "." not in key)
     return any(key not in fields and not fields.isdisjoint(keys) for keys, key in said)
@@ -141,7 +142,7 @@ def _refuses(launch: Launch, framework: Framework) -> bool:
 
 def _refused(key: str, framework: Framework, version: str) -> str | None:
     """Return why the pinned version or, without a pinned version, the current version rejects a key. Return None if the
-    key is accepted, or if this is unknown."""
+    key is accepted, or if it is unknown whether the key is accepted."""
     since = framework.added_in(key)
     if since and before(version, since):
         return f"unknown before {framework.name} {since}"

@@ -19,13 +19,13 @@ counts."""
 LARGEST = 1 << 23
 """Maximum size in bytes of a file that pins versions. The limit is large because lock files list every wheel."""
 LONGEST = 2_000
-"""Maximum length of a line in characters, because notebooks contain pictures in one line."""
+"""Maximum length, in characters, of a line that is searched. Notebooks contain pictures on a single line."""
 _NUMBER = r"(\d{1,4}(?:\.\d{1,4}){1,3}(?:\.?post\d{1,3})?)(?![\w.*])"
 _PIN = rf"(?<![\w\-.])NAME(?:\[[\w,\- ]{{0,60}}\])?(?:\s{{0,3}}={{1,3}}\s{{0,3}}[\"']?|(?:\.git)?@)v?{_NUMBER}"
-"""A pin in a requirement (``==``), or a tag in the address of a repository (``.git@v``)."""
+"""Matches a pin in a requirement (``==``), or a tag in the address of a repository (``.git@v``)."""
 _TAG = r"(?:FROM|image:)\s.{0,200}(?<![A-Za-z])NAME(?:(?:-\w{1,20})?:v?)?(\d{1,4}(?:\.\d{1,4}){2})(?![\w.])"
-"""A complete version in the tag of an image. A version of two numbers is not used, because it names only a release
-line."""
+"""Matches a complete version in the tag of an image. A version with two numbers does not match, because it names only a
+release line."""
 _LOCKED = re.compile(r'(?m)^\[\[packages?\]\]\r?\nname = "([\w.\-]{1,100})"\r?\nversion = "([\w.+]{1,40})"')
 
 

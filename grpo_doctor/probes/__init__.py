@@ -1,4 +1,4 @@
-"""Probes call a trainer's own functions with crafted inputs and prove a property in seconds."""
+"""Probes call a trainer's own functions with crafted inputs, and prove or disprove a property in seconds."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Load modules that need torch on first use, because reading a log does not need torch; checks depend only on the
-    entry points."""
+    """Load modules that need torch on first use, because reading a log does not need torch. Checks import only the
+    definitions of the entry points."""
     from importlib import import_module
     from importlib.util import find_spec
 

@@ -57,9 +57,9 @@ def transformers_adapter(
 ) -> Adapter:
     """Return an adapter for a causal language model from transformers: its template, generation and log-probabilities.
 
-    The adapter tests whether the model and tokenizer are suitable for RL (special tokens, padding, generation mode,
-    temperature). The adapter does not cover the trainer's code: extraction, mask, advantages and loss need your own
-    adapter file.
+    With this adapter, probes test whether the model and tokenizer are suitable for RL (special tokens, padding,
+    generation mode, temperature). The adapter does not cover the trainer's code. To test extraction, mask, advantages
+    and loss, write your own adapter file.
     """
     temperature = float(generation.get("temperature", 1.0))
     generation = {"do_sample": True, "max_new_tokens": 32, "top_k": 0, **generation}
@@ -107,7 +107,7 @@ def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
     counters, so pass a fresh engine."""
     settings = engine.settings
     seams = {name: getattr(engine, name) for name in SEAMS if hasattr(engine, name) and name != "reward"}
-    if engine.tools is not None:  # sampler probes expect the policy to write the whole response
+    if engine.tools is not None:  # probes of the sampler expect the policy to write the whole response
         engine.next_logits = engine.penalize  # type: ignore[method-assign]
     graded = _graded(engine)
     if graded is not None:
@@ -133,13 +133,13 @@ def engine_adapter(engine: Engine, prompts: Sequence[Prompt]) -> Adapter:
 
 
 def _graded(engine: Engine) -> list[tuple[Prompt, str, str, str]] | None:
-    """Return graded responses of the embedded task, or nothing for a user's task."""
+    """Return graded responses of the embedded task, or None for a user's task."""
     graded = getattr(engine.task, "graded", None)
     return None if graded is None else [(example.dialogue, *rest) for example, *rest in graded()]
 
 
 def _reward_of(engine: Engine) -> Callable[..., list[float]]:
-    """Return the engine's reward in the form that probes call, with prompts instead of examples."""
+    """Return the engine's reward function in the form that probes call: it takes prompts instead of examples."""
     examples = {str(example.dialogue): example for example in engine.task.examples}
 
     def reward(prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any]) -> list[float]:
@@ -152,8 +152,8 @@ def _reward_of(engine: Engine) -> Callable[..., list[float]]:
 def trl_adapter(trainer: Any, *, prompts: Sequence[Prompt] | None = None) -> Adapter:
     """Return an adapter for a TRL GRPOTrainer (1.x): its generation, batch, advantages, loss and backward pass.
 
-    The trainer's own functions are called (`_generate_and_score_completions`, `compute_loss`); logging buffers and
-    counters are restored after each call.
+    The entry points call the trainer's own functions (`_generate_and_score_completions`, `compute_loss`), and restore
+    the trainer's logging buffers and counters after each call.
     """
     return _Trl(trainer, prompts).adapter()
 
@@ -188,7 +188,7 @@ def trl_adapter_from(config: Path, model: str, *, device: str = "cpu") -> Adapte
 
 
 def _arguments(values: Mapping[str, Any], kind: Any, *but: Any) -> dict[str, Any]:
-    """Return the values for the fields that only one of the dataclasses has."""
+    """Return the values of arguments that are fields of this dataclass and not of the other."""
     taken = {name for other in but for name in other.__dataclass_fields__}
     return {k: v for k, v in values.items() if k in kind.__dataclass_fields__ and k not in taken}
 
@@ -210,8 +210,8 @@ _TRL_STATE = ("_step", "_buffered_inputs", "_metrics", "_logs", "num_generations
 
 
 class _Trl:
-    """A GRPOTrainer's functions as entry points. The trainer's own `_generate` and `_generate_and_score_completions` do
-    the work."""
+    """A GRPOTrainer's functions as entry points, which call the trainer's own `_generate` and
+    `_generate_and_score_completions`."""
 
     def __init__(self, trainer: Any, prompts: Sequence[Prompt] | None) -> None:
         self.trainer, self.prompts = trainer, prompts
@@ -229,7 +229,7 @@ class _Trl:
             "render": self.render, "sample": self.sample, "extract": self.extract,
             "advantages": self.advantages, "loss": self.loss,
         }  # fmt: skip
-        if not self._own_loss():  # a trainer with its own mask and log-probabilities, which are derived from the loss
+        if not self._own_loss():  # otherwise, mask and log-probabilities are derived from the loss
             seams |= {"mask": self.mask, "logprobs": self.logprobs_of(self.model)}
             if reference is not None:
                 seams["reference_logprobs"] = self.logprobs_of(reference)
@@ -269,9 +269,10 @@ class _Trl:
     def _rolled(
         self, rows: Sequence[Ids] | None, responses: Sequence[Ids], prompts: Sequence[Prompt] = (), *, raw: bool = False
     ) -> dict[str, Any]:
-        """Run the trainer on these responses; rows are repeated until they fill whole groups.
+        """Run the trainer on these responses, with the rows repeated until they fill whole groups.
 
-        With ``raw``, responses are padded, as generate returns them; otherwise they are as the trainer extracts them.
+        With ``raw``, responses are padded, in the form that ``generate`` returns. Without ``raw``, responses have the
+        form in which the trainer extracts them.
         """
         trainer = self.trainer
         count = len(rows) if rows is not None else len(prompts)
@@ -314,7 +315,7 @@ class _Trl:
         return torch.cat([input_ids, pad_right([list(r) for r in found[1]], self.pad, input_ids.device)], 1)
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
-        """Return what the trainer's reward functions receive when generate returns these tokens."""
+        """Return the responses that the trainer's reward functions receive when ``generate`` returns these tokens."""
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
         found = self._rolled(rows, tokens[:, input_ids.shape[1] :].tolist(), raw=True)
         rewarded: list[Ids] = found["rewarded"]

@@ -1,8 +1,8 @@
 """Learnability canary: checks that a trainer's whole loop raises the probability of a token that a scripted reward
 favours.
 
-Two arms start from the same weights. One arm is rewarded for the planted token; in the other, the same rewards are
-shuffled among the samples. A trainer that learns separates the two arms.
+Two arms start from the same weights. In one arm, the planted token is rewarded; in the other arm, the same rewards are
+shuffled among the samples. If the trainer learns, the results of the two arms differ.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ STEPS = 24
 GROUPS, SIZE = 4, 8
 """Number of groups per batch, and number of samples per group."""
 ENOUGH = 4.0
-"""Number of standard errors by which the rewarded arm must lead."""
+"""Minimum difference between the arms, in standard errors, at which the trainer counts as learning."""
 FASTEST, FAST = 3e-3, 1e-4
 """Learning rates that have an effect within `STEPS` updates, for a small model and for other models. A higher learning
 rate of the trainer is kept."""
 FEW, MORE = 0.2, 10
-"""Share of trained parameters below which the trained parameters count as an adapter, and the factor for an adapter's
-learning rate."""
+"""`FEW`: share of parameters below which the trained parameters count as an adapter. `MORE`: factor by which an
+adapter's learning rate is higher."""
 
 
 class Canary(NamedTuple):
@@ -47,9 +47,10 @@ class Canary(NamedTuple):
     before: float
     """The token's share of the sampled tokens at the start."""
     paid: float
-    """The token's share over the last third of the steps, in the arm that is rewarded for it."""
+    """The token's share of the sampled tokens over the last third of the steps, in the arm that is rewarded for the
+    token."""
     control: float
-    """The token's share over the last third of the steps, in the arm with shuffled rewards."""
+    """The token's share of the sampled tokens over the last third of the steps, in the arm with shuffled rewards."""
     effect: float
     """Difference between ``paid`` and ``control`` in standard errors."""
 
@@ -145,7 +146,7 @@ def canary(adapter: Adapter, *, steps: int = STEPS, time_limit: float = 600.0, d
 
 
 def _planted(responses: Sequence[Ids], special: frozenset[int]) -> tuple[int, float]:
-    """Return a token that occurs in some of the responses, and its share of all tokens."""
+    """Return a token that occurs in some but not all responses, and its share of all tokens."""
     holding = Counter(i for row in responses for i in set(row) if i not in special)
     fits = [i for i, count in holding.items() if 0.05 * len(responses) <= count <= 0.7 * len(responses)]
     if not fits:
@@ -172,9 +173,9 @@ def _fast(adapter: Adapter) -> None:
 
 class _Arm(NamedTuple):
     shares: list[float]
-    """Share of the token at each step."""
+    """The token's share of the sampled tokens at each step."""
     tokens: float
-    """Sampled tokens at each step."""
+    """Mean number of sampled tokens per step."""
 
 
 def _trained(loop: _Loop, token: int, steps: int, shuffled: bool, ends: float) -> _Arm:

@@ -21,7 +21,7 @@ from .updates import given_by_updates, maximises, turned, updates
 def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
     """Return the adapter's entry points, plus the entry points that can be derived from them.
 
-    If the optimizer maximises, the loss and its gradient change sign, as probes expect.
+    If the optimizer maximises, the sign of the loss and of its gradient is reversed, as probes expect.
     """
     seams: dict[str, Callable[..., Any]] = dict(adapter.seams)
     seams |= {name: without_dead_batches(seams[name]) for name in ("loss", "backward", "step") if name in seams}
@@ -48,8 +48,8 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
 
 
 def without_dead_batches(seam: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a loss or an update that cannot whiten a batch of equal advantages (standard deviation 0), to skip that
-    batch.
+    """Wrap a loss or an update so that it skips a batch of equal advantages that it cannot whiten (standard deviation
+    0).
 
     A trainer that samples until the rewards of a group differ never gets a batch of equal advantages, and needs no
     epsilon.

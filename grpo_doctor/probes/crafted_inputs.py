@@ -56,7 +56,7 @@ def device_of(model: Any) -> torch.device:
 
 
 def flat_ids(value: Any) -> Ids:
-    """Return ids from a list, a list of one list, a tensor or a tokenizer's encoding."""
+    """Return the ids in a list, in a list of one list, in a tensor or in a tokenizer's encoding."""
     given = value["input_ids"] if hasattr(value, "keys") and "input_ids" in value else value
     try:
         ids = given.tolist() if hasattr(given, "tolist") else list(given)
@@ -71,8 +71,8 @@ def flat_ids(value: Any) -> Ids:
 def rendered(
     render: Callable[[Prompt], Any], prompts: Sequence[Prompt] | None, *, padded: bool = False
 ) -> list[tuple[Prompt, Ids]]:
-    """Return prompts with their ids, shortest first. Raise `Unjudged` if the batch must be ``padded`` and all prompts
-    have the same length."""
+    """Return prompts with their ids, the shortest prompt first. Raise `Unjudged` if the batch must be ``padded`` but
+    all prompts have the same length."""
     pairs = [(prompt, flat_ids(render(prompt))) for prompt in (list(prompts or PROMPTS)[:8])]
     pairs.sort(key=lambda pair: len(pair[1]))
     if padded and len(pairs[0][1]) == len(pairs[-1][1]):
@@ -87,7 +87,7 @@ def answered(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int] = (5, 3, 6, 4),
 ) -> tuple[list[Prompt], list[Ids], list[Ids]]:
-    """Return the prompts (shortest first), their ids, and `complete` responses of these lengths."""
+    """Return the prompts (the shortest first), their ids, and `complete` responses of these lengths."""
     pairs = rendered(render, prompts)
     own = [ids for _, ids in pairs]
     responses = complete(plain_ids(tokenizer, model, own), lengths[: len(own)], special_ids(tokenizer).eos)
@@ -95,8 +95,8 @@ def answered(
 
 
 def around_the_turn(tokenizer: Any) -> tuple[Ids, Ids]:
-    """Return the text that a chat template adds after the user's message: the end of the turn and the generation
-    header. Both texts are empty without a template."""
+    """Return the ids that a chat template adds after the user's message: the end of the turn, and the generation
+    header. Both are empty if the tokenizer has no chat template."""
     if not getattr(tokenizer, "chat_template", None):
         return [], []
 
@@ -124,8 +124,8 @@ def pad_right(rows: Sequence[Ids], pad: int, device: torch.device | None = None)
 
 
 def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), count: int = 48) -> Ids:
-    """Return ordinary ids that do not occur in the rows to avoid. If text is decoded, decoding and encoding do not
-    change the ids."""
+    """Return ordinary ids that do not occur in the rows to avoid. Decoding the ids to text and encoding the text again
+    gives the same ids."""
     size = len(tokenizer) if tokenizer is not None else 0
     size = min(size or 10**9, getattr(getattr(model, "config", None), "vocab_size", None) or 10**9)
     if size == 10**9:
@@ -136,8 +136,8 @@ def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), coun
 
 @functools.lru_cache(maxsize=64)
 def _plain_ids(tokenizer: Any, size: int, taken: frozenset[int], count: int) -> Ids:
-    """Return the ids of `plain_ids` for a vocabulary of this size, excluding the used ids; cached, because dozens of
-    probes need them."""
+    """Return the ids of `plain_ids` for a vocabulary of this size, excluding the used ids. The result is cached,
+    because dozens of probes need it."""
     order = [i for i in range(size) if i not in taken]
     random.Random(0).shuffle(order)
     found: Ids = []
@@ -158,7 +158,7 @@ def _survives(tokenizer: Any, ids: Ids) -> bool:
 
 
 def canaries(words: Ids, lengths: Sequence[int]) -> list[Ids]:
-    """Return responses of these lengths made of ordinary ids, none contained in another."""
+    """Return responses of these lengths made of ordinary ids. No response is contained in another one."""
     return [[words[(n * max(lengths) + i) % len(words)] for i in range(length)] for n, length in enumerate(lengths)]
 
 
@@ -171,7 +171,7 @@ def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
 
 
 def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:
-    """Return response lengths, each with whether the response ends with EOS, as generation returns them.
+    """Return response lengths as they occur in generation, each with whether the response ends with EOS.
 
     A response without EOS was truncated at the limit, so it is as long as the longest one. The three cases are: all
     responses ended, the longest is truncated, and all are truncated.
@@ -185,19 +185,18 @@ def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -
 
 
 ORDERS = ((1, (1, 2, 6, 3), 3), (-1, (2, 1, 5, 4), 2))
-"""Batches that several probes share, so that each forward pass is computed once. Each entry is the order of the
-prompts, the response lengths, and how many of the `endings` are tried."""
+"""Batches that several probes share, so that each forward pass is computed once. Each entry contains the order of the
+prompts, the response lengths, and the number of `endings` to try."""
 
 
 def said(words: Ids, lengths: Sequence[tuple[int, bool]], eos: int | None) -> list[Ids]:
-    """Return canary responses of these lengths: the responses that end with EOS, and the truncated responses."""
+    """Return canary responses of these lengths, which end with EOS unless they are truncated."""
     rows = canaries(words, [n for n, _ in lengths])
     return [[*row[:-1], eos] if ends and eos is not None else row for row, (_, ends) in zip(rows, lengths, strict=True)]
 
 
 def agrees(found: Any, canary: Ids, tokenizer: Any) -> bool:
-    """Return whether an extracted response matches the canary, as ids or text; a final EOS and padding may be
-    missing."""
+    """Return whether an extracted response, as ids or text, equals the canary, apart from a final EOS and padding."""
     special = special_ids(tokenizer)
     end = {special.pad, special.eos}
     if not isinstance(found, str):
@@ -218,7 +217,7 @@ def _stripped(ids: Ids, end: set[int | None]) -> Ids:
 
 
 def split_rows(found: Any, lengths: Sequence[int]) -> list[Any]:
-    """Return the output of `extract` or `rollout` as one entry per row; ids may also come as one flat list."""
+    """Return the output of `extract` or `rollout` as one entry per row. The output may be one flat list of ids."""
     try:
         rows = list(found)
     except TypeError:
@@ -235,7 +234,7 @@ def split_rows(found: Any, lengths: Sequence[int]) -> list[Any]:
 
 
 def trained_tokens(batch: Batch) -> Tensor:
-    """Return the mask of a batch, in whatever form, as bool (N, T) over the tokens themselves."""
+    """Return the mask of a batch, which may have any supported form, as bool (N, T) over the tokens themselves."""
     ids, _, mask = batch
     marked = torch.as_tensor(mask).reshape(ids.shape[0], -1) > 0
     width, total = marked.shape[1], ids.shape[1]
@@ -284,7 +283,7 @@ def room(batch: Batch, prompts: Sequence[Ids], responses: Sequence[Ids]) -> int:
 
 
 def left_out(batch: Batch, row: int, response: Ids, eos: int | None) -> bool:
-    """Return whether a truncated response is excluded from the loss, as by a filter for overlong responses."""
+    """Return whether a truncated response is excluded from the loss, for example by a filter for overlong responses."""
     if eos is not None and response[-1] == eos:
         return False
     return not bool(trained_tokens(batch)[row].any())
@@ -302,7 +301,7 @@ def response_logprobs(
     responses: Sequence[Ids],
     prompts: Sequence[Ids] | None = None,
 ) -> list[Tensor]:
-    """Return the log-probabilities of each response's tokens. Raises `Unjudged` if the batch does not contain the
+    """Return the log-probabilities of the tokens of each response. Raises `Unjudged` if the batch does not contain the
     responses."""
     found = logprobs(batch.input_ids, batch.attention_mask)
     offset = batch.input_ids.shape[1] - found.shape[1]

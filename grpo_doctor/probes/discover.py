@@ -50,7 +50,7 @@ def discover(script: Script) -> list[Found]:
 
 
 def _scores_reference(found: Found, script: Script) -> bool:
-    """Return whether a function that takes a model is called with the reference model anywhere."""
+    """Return whether the trainer's code calls a function that takes a model with the reference model."""
     model = next((p for p in found.parameters if resource(p) == "model"), None)
     if model is None:  # a method of a model's wrapper
         callers = [ast.unparse(c.func) for tree in script.trees.values() for c in _calls(tree, found)]
@@ -125,10 +125,10 @@ def _returned(node: Function) -> dict[Any, str]:
 
 
 def _by_its_calls(seam: str, node: Function, parameters: list[str]) -> str | None:
-    """Classify an update by its calls: an optimizer step, only a backward pass, or neither (a loss).
+    """Classify a function by its calls: an optimizer step, only a backward pass, or neither (a loss).
 
-    Return None if the function calls neither and does not return a loss, such as a controller update or a weight sync
-    of the sampler. An objective that takes the model is a loss.
+    Return None if the function calls neither and does not return a loss. Examples are an update of a controller and a
+    weight sync to the sampler. An objective that takes the model is a loss.
     """
     if seam == "objective":
         return "loss" if any(resource(p) == "model" for p in parameters) else seam
@@ -146,7 +146,8 @@ def _by_its_calls(seam: str, node: Function, parameters: list[str]) -> str | Non
 
 
 class Held:
-    """The objects and settings that a script's statements create, as an adapter obtains them."""
+    """The objects and settings that a script's statements create, and the expressions with which an adapter obtains
+    them."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -154,9 +155,9 @@ class Held:
         """Names from the script that the adapter uses."""
         self.made = {name for statement in script.line for name in writes(statement.node)}
         self.before: list[str] = []
-        """Lines that the adapter runs before its functions: imports, and settings for one response per prompt."""
+        """Lines of the adapter before its functions: imports, and settings for one response per prompt."""
         self.instances: dict[str, str] = {}
-        """The trainer's classes, each with the name of an instance."""
+        """The trainer's classes, each with the name of one of its instances."""
         self.objects: dict[str, str] = {}
         self.settings: dict[str, str] = {}
         classes = {n.name: n for t in script.trees.values() for n in t.body if isinstance(n, ast.ClassDef)}
@@ -195,8 +196,8 @@ class Held:
         return bool(self.script.lacks(*names)) or any(s.in_loop for s in self.script.needed(names))
 
     def expression(self, value: ast.expr) -> str | None:
-        """Return an expression of the script in the form that the adapter uses, or None if it depends on the trainer's
-        data."""
+        """Return an expression of the script in the form that the adapter uses, or None if the expression depends on
+        the trainer's data."""
         names = reads(value) - vars(builtins).keys()
         if not names <= self.made or self.needs_data(*names):
             return None
@@ -240,7 +241,8 @@ def _kept_by(node: ast.ClassDef) -> dict[str, ast.expr]:
 
 
 def _declared(name: str) -> list[str]:
-    """Return the setting whose value a variable or an attribute with this name holds, if there is one."""
+    """Return the settings whose value a variable or an attribute with this name usually contains; the list may be
+    empty."""
     return [setting for words, setting in _NAMES["settings"].items() if re.fullmatch(words, name.lower())]
 
 
@@ -256,12 +258,12 @@ _MISSING = {
     "reference": "the reference model, if it is a separate model",
     "prompts": "2 to 8 of your prompts, of unequal length",
 }
-"""Objects that an adapter should provide."""
+"""Objects that an adapter should provide, with the description for the user if the object was not found."""
 
 
 def adapter_for(script: Script, found: list[Found]) -> str:
-    """Write an adapter file for these functions. The file contains only the parts that were found; missing parts are
-    written as comments.
+    """Return the text of an adapter file for these functions. The file contains the parts that were found, and comments
+    for missing parts.
 
     If the functions that sample and train cannot be called one by one, the training loop as a whole replaces them.
     """
@@ -354,7 +356,7 @@ def _place(found: Found) -> str:
 
 
 def _owner(found: Found, has: Held) -> tuple[str, list[str]]:
-    """Return how an adapter calls a function, and what is missing for the call."""
+    """Return the expression with which an adapter calls a function, and what is missing for the call."""
     owner, _, name = found.name.rpartition(".")
     if found.inside:
         reached = name in has.made and not has.needs_data(name)
@@ -379,7 +381,7 @@ def _owner(found: Found, has: Held) -> tuple[str, list[str]]:
 
 
 def _function(found: Found, has: Held) -> list[str]:
-    """Write an entry point, as comments if something is missing."""
+    """Return the lines of an entry point, as comments if something is missing."""
     point = ENTRY_POINTS[found.seam]
     signature, known = point["signature"], _NAMES["given"].get(point.get("given"), {})
     if "labels" in found.parameters and found.seam.endswith("logprobs"):
@@ -408,7 +410,7 @@ def _function(found: Found, has: Held) -> list[str]:
         fits = [n for n, name in found.returns.items() if re.fullmatch(point["returned"], name.lower())]
         call += f"[{fits[0]!r}]" if fits else "[...]"
         unknown += [] if fits else [f"which of ({_plain(', '.join(found.returns.values()))})"]
-        first = "" if fits and ".decode(" in found.returns[fits[0]] else first  # one text
+        first = "" if fits and ".decode(" in found.returns[fits[0]] else first  # for a single text
     one = found.seam == "rollout" and "p" in arguments.values()
     body = (
         f"[{call}{first} for p in prompts]"
@@ -440,8 +442,8 @@ def _takes_all(found: Found, known: dict[str, str]) -> bool:
 
 
 def _argument(found: Found, parameter: str, known: dict[str, str], has: Held, whole: bool) -> str | None:
-    """Return the argument that an adapter passes for a parameter: a probe's value or an object of the script, or None.
-    Objects of the trainer's own classes do not count as objects of the script."""
+    """Return the expression that an adapter passes for a parameter (a probe's value or an object of the script), or
+    None without such an expression. Objects of the trainer's own classes do not count as objects of the script."""
     given = (*found.node.args.posonlyargs, *found.node.args.args, *found.node.args.kwonlyargs)
     kind = next((a.annotation for a in given if a.arg == parameter), None)
     classes = {n.name for tree in has.script.trees.values() for n in tree.body if isinstance(n, ast.ClassDef)}
@@ -460,12 +462,12 @@ def _argument(found: Found, parameter: str, known: dict[str, str], has: Held, wh
 
 
 def is_prompt(name: str) -> bool:
-    """Return whether a column of training data is named like a prompt."""
+    """Return whether a column of training data has a usual name for prompts."""
     return _value(name, _NAMES["given"]["judged"]) == "p"
 
 
 def is_advantage(name: str) -> bool:
-    """Return whether a variable is named like advantages."""
+    """Return whether a variable has a usual name for advantages."""
     return re.fullmatch(_NAMES["advantages"], name.lower()) is not None
 
 
@@ -474,8 +476,8 @@ def _value(parameter: str, known: dict[str, str]) -> str | None:
 
 
 def _once(found: Found, called: str, arguments: dict[str, str], has: Held) -> list[str]:
-    """Return statements that make a rollout produce one response per prompt, and set the arguments of the rollout
-    accordingly."""
+    """Return statements that make a rollout produce one response per prompt. If an argument sets the number of
+    responses, change the argument in place."""
     calls = [n for n in ast.walk(found.node) if isinstance(n, ast.Call)]
     times = [k.value for c in calls for k in c.keywords if k.arg == "num_return_sequences"]
     times += [a for c in calls if getattr(c.func, "attr", "") in ("repeat", "repeat_interleave") for a in c.args]
@@ -495,7 +497,7 @@ def _once(found: Found, called: str, arguments: dict[str, str], has: Held) -> li
 
 def _of_one_group(found: Found) -> bool:
     """Return whether an advantage function takes the rewards of one group. A function for one group averages over all
-    rewards, takes no group size and forms no groups."""
+    rewards, takes no group size, and forms no groups."""
     grouped = any(_value(p, _NAMES["given"]["advantages"]) == "rewards.shape[1]" for p in found.parameters)
     made = (n for n in ast.walk(found.node) if isinstance(n, ast.Call))
     calls = [(getattr(n.func, "attr", ""), n) for n in made]

@@ -1,5 +1,5 @@
-"""Defines the entry points of a GRPO trainer: common names for the project's engine, its faults, the probes and users'
-adapters.
+"""Defines the entry points of a GRPO trainer: common names for the functions of the project's engine, its faults, the
+probes and users' adapters.
 
 An entry point is one function of the trainer. Fine-grained entry points are individual parts of the trainer. A trainer
 that renders, samples and extracts in one function has the composite entry point `rollout` instead. A trainer that
@@ -30,13 +30,13 @@ Prompt: TypeAlias = "str | list[dict[str, str]]"
 
 
 class Batch(NamedTuple):
-    """The batch on which the loss is computed. A tuple of the three fields, or a mapping with their names, works
-    too."""
+    """The batch on which the loss is computed. A tuple of the three fields, or a mapping with the names of the fields,
+    works too."""
 
     input_ids: Tensor
-    """(N, T) int64: prompt and response, padded on either side."""
+    """(N, T) int64: prompt and response, padded on the left or right."""
     attention_mask: Tensor
-    """(N, T) 1 on real tokens, 0 on padding."""
+    """(N, T): 1 for real tokens, 0 for padding."""
     mask: Tensor
     """1 for trained response tokens, as bool, int or float. A mask (N, T) marks the tokens themselves, (N, T-1) the
     positions that predict them (one to the left), and (N, R) the last R tokens."""
@@ -55,7 +55,7 @@ class Seams(Protocol):
         """Return the ids of a supervised example: prompt, answer and end of turn."""
 
     def collate_sft(self, prompts: Sequence[Prompt], answers: Sequence[str], /) -> tuple[Tensor, Tensor]:
-        """Return a batch of supervised examples: input_ids (N, T) and labels (N, T), with -100 for untrained tokens."""
+        """Return a batch of supervised examples: input_ids (N, T), and labels (N, T) with -100 for untrained tokens."""
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor | tuple[Tensor, Tensor]:
         """Generate as in training, with the trainer's settings and processors, in the model's current mode.
@@ -80,15 +80,15 @@ class Seams(Protocol):
     def logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
         """Return the policy's log-probabilities as used in the loss, including temperature, with gradient.
 
-        Maps (N, T), (N, T) to (N, T-1): entry t is the log-probability of token t+1. An output of (N, R) refers to the
-        last R tokens.
+        Maps ids (N, T) and their attention mask (N, T) to (N, T-1): entry t is the log-probability of token t+1. An
+        output of (N, R) refers to the last R tokens.
         """
 
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
         """Return the log-probabilities of `logprobs` under the reference policy."""
 
     def old_logprobs(self, input_ids: Tensor, attention_mask: Tensor, /) -> Tensor:
-        """Return the log-probabilities at rollout time, for the denominator of the ratio."""
+        """Return the log-probabilities from rollout time, for the denominator of the ratio."""
 
     def penalize(self, tokens: Tensor, logits: Tensor, prompt_length: int, /) -> Tensor:
         """Apply penalties and other logits processors at one step of generation.
@@ -98,7 +98,7 @@ class Seams(Protocol):
         """
 
     def advantages(self, rewards: Tensor, /) -> Tensor:
-        """Return advantages (G, K) of rewards (G, K), one row per group."""
+        """Return advantages (G, K) for rewards (G, K), one row per group."""
 
     def objective(
         self,
@@ -126,7 +126,7 @@ class Seams(Protocol):
         """Return the result of `env_mask`, under another common name."""
 
     def reward(self, prompts: Sequence[Prompt], responses: Sequence[str], answers: Sequence[Any], /) -> Any:
-        """Return the rewards (N,) of response texts to prompts with these gold answers, with None for omitted
+        """Return the rewards (N,) of response texts, given their prompts and gold answers, with None for omitted
         responses.
 
         Probes call the function with the prompts and answers of `graded`. A function in TRL's form, ``reward(prompts,
@@ -136,7 +136,8 @@ class Seams(Protocol):
     # composite -------------------------------------------------------------------------------------------------
 
     def rollout(self, prompts: Sequence[Prompt], /) -> Sequence[Ids] | Sequence[str] | Tensor:
-        """Render, sample and extract: one response per prompt, as the reward function receives it, ids or text.
+        """Render, sample and extract: return one response per prompt in the form that the reward function receives, as
+        ids or text.
 
         Probes call the function with a scripted model, whose ``model.generate`` returns tokens that the probe selects.
         """
@@ -147,10 +148,9 @@ class Seams(Protocol):
     def backward(
         self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /, micro_batches: int = 1
     ) -> Any:
-        """Leave the optimizer's gradient in ``p.grad``, including accumulation and gradient surgery.
-
-        The gradient is added to ``p.grad`` without clipping or an optimizer step. ``micro_batches`` is the number of
-        equal parts that the samples are split into, if the trainer accumulates.
+        """Add the gradient that the optimizer uses to ``p.grad``, including accumulation and gradient surgery, but
+        without clipping or an optimizer step. ``micro_batches`` is the number of equal parts into which the samples are
+        split, if the trainer accumulates.
         """
 
     def step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /) -> Any:
@@ -159,7 +159,8 @@ class Seams(Protocol):
     def update(self, prompts: Sequence[Prompt], verify: Callable[[Prompt, Any], float], /) -> Any:
         """Run one whole step of the loop: sample groups for these prompts, score them, and update.
 
-        The reward of a response (ids or text) is ``verify(prompt, response)``, which replaces the trainer's own.
+        The reward of a response (ids or text) is ``verify(prompt, response)``, which replaces the trainer's own reward
+        function.
         """
 
 
@@ -168,7 +169,8 @@ SEAMS = tuple(name for name in vars(Seams) if not name.startswith("_"))
 
 
 class Unjudged(Exception):  # noqa: N818  (not an error: a probe's way to say why it cannot tell)
-    """Raised by a probe that cannot judge; the message names the missing part."""
+    """Raised by a probe that cannot decide whether the trainer has the tested property; the message names what is
+    missing."""
 
 
 class NotApplicable(Unjudged):
@@ -180,7 +182,8 @@ class NotFinite(Unjudged):
 
 
 class WrongShape(Unjudged):
-    """Raised if an entry point returned a wrong type or shape; the message starts after the entry point's name."""
+    """Raised if an entry point returned a wrong type or shape. The message continues a sentence that begins with the
+    name of the entry point."""
 
 
 class Unseen(Unjudged):
@@ -229,7 +232,7 @@ class Adapter:
                 raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, which has no {needed}")
             if held is not None and needed == "__getitem__":
                 try:
-                    setattr(self, name, list(held))  # columns of a table and tensors have no truth value
+                    setattr(self, name, list(held))  # table columns and tensors have no truth value
                 except TypeError:
                     raise AdapterError(f"{self.name}: {name} is {type(held).__name__}, not a sequence") from None
         if not isinstance(self.settings, MutableMapping):  # None, or a view: a probe's changes are undone in place
@@ -263,7 +266,7 @@ def load_adapter(path: Path) -> Adapter:
         raise AdapterError(f"{path}: not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
-    sys.path.insert(0, str(path.resolve().parent))  # its own folder comes first, as with `python adapter.py`
+    sys.path.insert(0, str(path.resolve().parent))  # the adapter's own folder comes first, as with `python adapter.py`
     spec.loader.exec_module(module)
     made = getattr(module, "adapter", None)
     made = made() if callable(made) and not isinstance(made, Adapter) else made

@@ -17,7 +17,7 @@ from .model_modes import fixed_chance, without_dropout
 from .sample_layout import Sample, located
 
 _REFUSED = (ArithmeticError, AssertionError, RuntimeError, ValueError)
-"""Exceptions with which a trainer may reject untrainable input."""
+"""Exceptions with which a trainer may reject input that it cannot train on."""
 
 
 def finite(
@@ -31,11 +31,12 @@ def finite(
     beside: bool = False,
     padding: bool = False,
 ) -> bool:
-    """Return whether a loss and its gradient are finite if some log-probabilities are lowered by a number of nats.
+    """Return whether a loss and its gradient are finite after some log-probabilities are lowered by a number of nats. A
+    loss that rejects the input also counts as finite.
 
     Args:
         models: the policy, then the reference or None.
-        by: nats to subtract at the first token of each response or, with ``padding``, at every padding token.
+        by: number of nats to subtract at the first token of each response or, with ``padding``, at every padding token.
         policy: lower the log-probabilities in the forward passes with a gradient.
         beside: lower the log-probabilities in the passes without a gradient, which score the old policy and the
             reference.
@@ -61,7 +62,7 @@ def _lowered(
         if not (policy if forward.logits.requires_grad else beside):
             return None
         if forward.logits.requires_grad:
-            forward.logits.retain_grad()  # the gradient also shows the position of a sample
+            forward.logits.retain_grad()  # the gradient helps to locate a sample
         samples = [s for s in located([forward], [[]] * len(responses), responses) if s is not None]
         less = torch.zeros_like(forward.logits)
         for row, place, token in _padding(forward, samples) if padding else _first_tokens(samples):
@@ -73,13 +74,13 @@ def _lowered(
 
 
 def _first_tokens(samples: Sequence[Sample]) -> list[tuple[int, int, int]]:
-    """Yield the row, logit position and token at the start of each response."""
+    """Return the row, the logit position and the token at the start of each response."""
     return [(s.row, s.predicting()[0], s.response[0]) for s in samples if s.predicting()[0] >= 0]
 
 
 def _padding(forward: Forward, samples: Sequence[Sample]) -> list[tuple[int, int, int]]:
-    """Yield the row, logit position and token of padding. Padding is not attended to or, without a mask, follows the
-    last sample of a row."""
+    """Return the row, the logit position and the token of each padding token. Padding is not attended to or, if there
+    is no mask, follows the last sample of a row."""
     kept = forward.input_ids.shape[1] - forward.logits.shape[1]
     out = []
     for row in sorted({s.row for s in samples}):

@@ -1,5 +1,5 @@
-"""Forces the tokens that a sampling loop draws. The loop receives the model's own logits, so the log-probabilities are
-real.
+"""Forces the tokens that a sampling loop draws. The loop receives the model's own logits, so the log-probabilities that
+it computes are the model's own.
 
 torch and its distributions draw with ``multinomial``; greedy and Gumbel loops use ``argmax``. A loop that draws by
 other means, or that excludes the wanted token, raises `Undrawn` and then receives one-hot logits instead.
@@ -22,24 +22,25 @@ T = TypeVar("T")
 
 
 class Undrawn(Exception):  # noqa: N818  (not an error: the script has to be given in another way)
-    """Raised if a loop drew its tokens by other means, which cannot be forced."""
+    """Raised if the tokens of a loop cannot be forced."""
 
 
 _ONE_HOT: list[bool] = []
 
 OLDER: list[Callable[[Ids, Tensor], None]] = []
-"""Functions that change the logits (V,) for the first token of a response in place, innermost last."""
+"""Functions that change the logits (V,) for the first token of a response in place; the function of the innermost block
+is last."""
 
 
 class Ways:
-    """The scripting method for the loops of one adapter: forced draws, until a loop draws by other means."""
+    """The scripting method for the loops of one adapter: forced draws until a loop's draws cannot be forced, then
+    one-hot logits."""
 
     def __init__(self) -> None:
         self.one_hot = False
 
     def __call__(self, call: Callable[[], T], again: Callable[[], None]) -> T:
-        """Run the call, and rerun it with one-hot logits if its draws cannot be forced; ``again`` is called in
-        between."""
+        """Run the call. If its draws cannot be forced, call ``again``, and run the call with one-hot logits."""
         try:
             with kept_in(_ONE_HOT, True) if self.one_hot else nullcontext():
                 return call()
@@ -51,7 +52,7 @@ class Ways:
 
 
 def by_logits() -> bool:
-    """Return whether loops are now scripted by one-hot logits."""
+    """Return whether sampling loops are currently scripted by one-hot logits."""
     return bool(_ONE_HOT)
 
 
@@ -66,12 +67,14 @@ class ForcedDraws:
         """Whether nothing has been drawn from these logits yet."""
 
     def expect(self, logits: Tensor, tokens: Sequence[int], again: bool) -> None:
-        """Set the tokens (N,) to draw from these logits (N, V); ``again``: the loop may score the drawn tokens."""
+        """Set the tokens (N,) to draw from these logits (N, V). ``again`` is true if the loop may be scoring tokens
+        that it has already drawn."""
         self.logits, self.tokens, self.row = logits.detach(), list(tokens), 0
         self.fresh = self.fresh or not again
 
     def _rows(self, table: Tensor) -> list[int] | None:
-        """Return the rows of the logits that a table of weights belongs to, or None if it belongs to no rows."""
+        """Return the rows of the logits to which a table of weights belongs, or None if the table is unrelated to the
+        logits."""
         if self.logits is None or table.ndim not in (1, 2) or table.shape[-1] < 2:
             return None
         count, size = (1 if table.ndim == 1 else len(table)), len(self.tokens)
@@ -83,8 +86,8 @@ class ForcedDraws:
         return [(self.row - 1) % size]
 
     def of_weights(self, weights: Tensor) -> Tensor | None:
-        """Return the indices of the wanted tokens among the weights, or None if the weights belong to something
-        else."""
+        """Return the indices of the wanted tokens among the weights, or None if the weights are unrelated to the
+        logits."""
         rows = self._rows(weights)
         if rows is None:
             return None
@@ -106,7 +109,8 @@ class ForcedDraws:
         return place
 
     def of_argmax(self, table: Tensor) -> Tensor | None:
-        """Return (N,) or () the wanted tokens instead of the largest weights, or None for an unrelated table."""
+        """Return the wanted tokens, (N,) or (), in place of the indices of the largest weights. Return None for an
+        unrelated table."""
         if self.logits is None or not table.is_floating_point() or table.shape[-1] != self.logits.shape[-1]:
             return None
         rows = self._rows(table)
@@ -119,7 +123,7 @@ class ForcedDraws:
 
 @contextmanager
 def at_draws(**wraps: Callable[[Callable[..., Tensor]], Callable[..., Tensor]]) -> Iterator[None]:
-    """Wrap these drawing functions of torch and of its tensors inside the block; torch's distributions use the same
+    """Wrap these functions of torch and of its tensors inside the block. torch's distributions draw with the same
     functions."""
     with ExitStack() as stack:
         for place in (torch, torch.Tensor):

@@ -34,7 +34,7 @@ class Lost:
         self.responses: list[Ids] = []
         self.temperature = 1.0
         self._roles: dict[str, dict[str, list[int]]] = {}
-        """The results of `of_role` by samples and weights."""
+        """Cached results of `of_role`, by samples and weights."""
 
     def mask(self, prompts: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
         """Return the batch of the loss, from one or more forward passes, and the positions with a gradient.
@@ -62,7 +62,7 @@ class Lost:
         except NoGradientError:
             self.samples = _in_order(self._forwards(-advantages), prompts, responses)
         marked = [s.trained() for s in self.samples]
-        for factor in (-1.0, LOUD, -LOUD):  # large advantages, in case those of a critic hide the given ones
+        for factor in (-1.0, LOUD, -LOUD):  # large advantages, in case a critic's advantages hide the given advantages
             if all(s.holds(m) for s, m in zip(self.samples, marked, strict=True)):
                 break
             try:
@@ -96,9 +96,9 @@ class Lost:
     def reference_logprobs(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the log-probabilities from the forward passes of the reference.
 
-        If one model serves both roles (the adapter is switched off for the reference), passes without gradient may also
-        belong to the old policy or a sampler. Only passes that act like a reference count, and the most distant of them
-        is used.
+        If the reference is the policy with its adapter switched off, a pass without gradient may belong to the old
+        policy or to a sampler instead. Of the passes that act like a reference, the pass that differs most from the
+        policy is used.
         """
         other = self.adapter.reference
         own = [f for f in self.beside if other is not None and f.module is language_model(other)]
@@ -117,15 +117,16 @@ class Lost:
         return found
 
     def beside_logprobs(self, role: str) -> dict[int, Tensor]:
-        """Return the log-probabilities of the passes without gradient for "old" or "reference". Each interpretation
-        gives one table, keyed by the position of the first sample's pass.
+        """Return the log-probabilities from the passes without gradient for the role "old" or "reference". If several
+        passes fit the role, each gives one table, keyed by the position of the first sample's pass.
 
-        If the adapter has a reference, the forward passes of that reference are used. Otherwise the roles are inferred:
-        without advantages, the gradient depends only on the reference; with advantages, it also depends on the old
-        policy. If the KL term is weighted by the ratio, the gradient depends on both, and either may be the reference.
+        If the adapter has a reference, the forward passes of that reference are used. Without a reference, the roles
+        are inferred. At zero advantages, the gradient depends only on the reference; at other advantages, it depends on
+        the old policy as well. If the KL term is weighted by the ratio, the gradient at zero advantages depends on both
+        passes, and each of them may be the reference.
         """
         number = {id(self.beside[n]): n for n in self.of_role(role) if n < len(self.beside)}
-        held = _held(self.samples, self.beside)  # a sampling loop's passes contain the text so far
+        held = _held(self.samples, self.beside)  # passes of a sampling loop contain only part of the text
         ways = zip(*([p for p in places if id(p.forward) in number] for places in held), strict=False)
         return {
             number[id(places[0].forward)]: _stacked(
@@ -135,7 +136,7 @@ class Lost:
         }
 
     def of_role(self, role: str) -> list[int]:
-        """Return the positions of the passes without gradient for "old" or "reference"."""
+        """Return the positions of the passes without gradient that have the role "old" or "reference"."""
         assert self.adapter.model is not None
         # a reference with equal weights may act as the old policy
         state = repr((self.prompts, self.responses, fingerprint([*self.adapter.model.parameters()])))
@@ -162,7 +163,7 @@ class Lost:
 
 
 def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sample]]:
-    """Return, for each sample, the other passes that contain the same tokens."""
+    """Return, for each sample, the same sample in each other pass that contains the same tokens."""
     tokens = [_tokens(s) for s in samples]
     found: list[list[Sample]] = [[] for _ in samples]
     for forward in others:
@@ -179,7 +180,7 @@ def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sam
 
 
 def _aligned(other: Sample, own: Sample, temperature: float = 1.0) -> Tensor:
-    """Return (T-1,) log-probabilities of another pass, aligned with the positions of this pass regardless of
+    """Return the log-probabilities (T-1,) from another pass, aligned with the positions of this pass regardless of
     padding."""
     values = other.logprobs(temperature)
     out = values.new_zeros(len(own.ids()) - 1)
@@ -195,15 +196,15 @@ def _tokens(sample: Sample) -> Ids:
 
 
 def _either(one: Tensor, other: Tensor) -> Tensor:
-    """Return the positions that are trained in either pass, or in the first pass if the rows differ."""
+    """Return the positions that are trained in at least one of two passes, or in the first pass if the rows differ."""
     return one | other if one.shape == other.shape else one
 
 
 def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample]:
     """Return the samples in the order of the prompts.
 
-    A sample that is not found gets the unassigned row with most of its tokens, or the row into which all samples are
-    packed.
+    A sample that is not found is assigned the free row that has the most tokens in common with it, or the row into
+    which all samples are packed.
     """
     found = located(forwards, prompts, responses)
     held = {(id(s.forward), s.row) for s in found if s is not None}
@@ -222,14 +223,14 @@ def _in_order(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Se
 
 
 def _shared(forward: Forward, row: int, sample: Ids) -> int:
-    """Return how many tokens of a sample, starting at its first token, a row contains contiguously."""
+    """Return the length of the longest beginning of a sample that a row contains."""
     ids = forward.input_ids[row].tolist()
     pairs = (zip(ids[begin:], sample, strict=False) for begin in range(len(ids)))
     return max(sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], each)) for each in pairs)
 
 
 def _row(forward: Forward, row: int) -> Sample:
-    """Return a whole row as the sample if no response is found in it."""
+    """Return a whole row as a sample, for a row in which no response was found."""
     width = forward.input_ids.shape[1]
     mask = forward.attention_mask
     start = 0 if mask is None else int(mask[row].long().argmax())
@@ -237,12 +238,13 @@ def _row(forward: Forward, row: int) -> Sample:
 
 
 def derived(seam: Callable[..., Any]) -> bool:
-    """Return whether an entry point was derived from `loss`; such an entry point has only the last forward passes."""
+    """Return whether an entry point was derived from `loss`. A derived entry point knows only the forward passes of the
+    last loss."""
     return isinstance(getattr(seam, "__self__", None), Lost)
 
 
 def of_old(seam: Callable[..., Any]) -> Tensor:
-    """Return (N, T-1) the old policy's log-probabilities in the last loss."""
+    """Return the old policy's log-probabilities (N, T-1) in the last loss."""
     found: dict[int, Tensor] = seam.__self__.beside_logprobs("old")  # type: ignore[attr-defined]
     if not found:
         raise NotApplicable("no forward pass without gradient acts on the loss like the old policy: its ratio is 1")
@@ -250,7 +252,8 @@ def of_old(seam: Callable[..., Any]) -> Tensor:
 
 
 def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
-    """Return (N, T-1) the possible reference log-probabilities in the last loss; usually one table."""
+    """Return the tables (N, T-1) of possible reference log-probabilities in the last loss, by position; usually one
+    table."""
     found: dict[int, Tensor] = seam.__self__.beside_logprobs("reference")  # type: ignore[attr-defined]
     if not found:
         raise NotApplicable("no forward pass without gradient acts on the loss like a reference")
@@ -259,7 +262,7 @@ def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
 
 def old_is_own(seam: Callable[..., Any]) -> bool:
     """Return whether the old policy of the last loss was scored by the policy's own module or by the adapter's
-    reference. A copy follows the policy when the trainer updates it."""
+    reference. Another module is a copy, which follows the policy only when the trainer updates the copy."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     known = {language_model(m) for m in (lost.adapter.model, lost.adapter.reference) if m is not None}
     places = [n for n in lost.of_role("old") if n < len(lost.beside)]
@@ -267,8 +270,8 @@ def old_is_own(seam: Callable[..., Any]) -> bool:
 
 
 def is_old(seam: Callable[..., Any]) -> bool:
-    """Return whether the reference of the last loss is really the old policy, because only a ratio affects the
-    advantages' part of the gradient."""
+    """Return whether the reference of the last loss is really the old policy. This is the case if it affects the
+    advantages' part of the gradient, which only a ratio does."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     models = [lost.adapter.model, lost.adapter.reference]
     some = spread(len(lost.prompts), lost.adapter.model) + 0.25
@@ -288,7 +291,8 @@ def scored(seam: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence
 
 
 def loss_temperature(seam: Callable[..., Any], prompts: Sequence[Ids]) -> float | None:
-    """Return the temperature at which a derived loss scores, or None if its gradient does not fit a single one."""
+    """Return the temperature at which a derived loss scores, or None if its gradient does not fit a single
+    temperature."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     adapter = lost.adapter
     assert adapter.model is not None
@@ -302,10 +306,10 @@ class NoGradientError(Unjudged):
 
 
 class OtherTokensError(Exception):
-    """Raised if the reference received ids that differ from the policy's."""
+    """Raised if the reference received other ids than the policy."""
 
 
 def _stacked(parts: Sequence[Tensor], fill: float) -> Tensor:
-    """Stack N rows to (N, T), padded on the right."""
+    """Stack N rows into a tensor (N, T), padded on the right."""
     width = max(len(p) for p in parts)
     return torch.stack([torch.nn.functional.pad(p, (0, width - len(p)), value=fill) for p in parts])

@@ -1,6 +1,6 @@
 """Derives entry points from a trainer's `rollout`, by calling it with a scripted ``generate``.
 
-The input of generate is the rendered prompt, and the result for canary ids is the extraction.
+The input of ``generate`` is the rendered prompt, and what the rollout returns for canary ids is the extracted response.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .intercept import Forward, watched
 
 
 class Remembering:
-    """Renders prompts and remembers the ids of each prompt, because composite entry points take prompts, and
+    """Renders prompts and remembers the ids of each prompt, because composite entry points take prompts, while
     fine-grained entry points take ids."""
 
     def __init__(self, render: Callable[[Prompt], Any]) -> None:
@@ -46,9 +46,9 @@ class Conversation(NamedTuple):
     generated: list[bool]
     """The ids that the policy generated."""
     elsewhere: int
-    """Number of turns that were generated after ids other than the prompt and the previous text."""
+    """Number of turns whose input to generation was not the prompt and all text so far."""
     endless: int
-    """Number of turns that lack the end token with which they were generated."""
+    """Number of turns that are missing the end token with which they were generated."""
     marked: list[bool] | None = None
     """The ids that the trainer's own mask marks as generated, or None if there is no mask."""
 
@@ -88,7 +88,7 @@ class Rolled:
         return ids
 
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> Any:
-        """Return the result of `rollout` if generate returns the response part of these tokens.
+        """Return the result of `rollout` for a ``generate`` that returns the response part of these tokens.
 
         In a multi-turn rollout, a row with the generated ids, with or without the text in between, counts as the
         canary.
@@ -110,8 +110,8 @@ class Rolled:
         ]
 
     def conversations(self, prompts: Sequence[Prompt], answers: Sequence[Ids]) -> list[Conversation]:
-        """Return the result of `rollout` if these answers are served in order. Raises `Unjudged` if there is only one
-        turn, or if the generated ids are unknown."""
+        """Return the results of `rollout` when these answers are served in order. Raises `Unjudged` if there is only
+        one turn, or if the generated ids are unknown."""
         rows = [self.render(p) for p in prompts]
         with self._scripted(answers) as calls:
             found = self.rollout(prompts)
@@ -154,8 +154,8 @@ NEVER = "rollout makes no visible use of the adapter's model: no generate, no fo
 
 
 def _looped(passes: Sequence[Forward], pad: int) -> list[Call]:
-    """Return the generations of a sampling loop, from the tokens that the loop passed back to its model (all tokens
-    except the last)."""
+    """Return the generations of a sampling loop, reconstructed from the tokens that the loop passed to its model (all
+    tokens except the last)."""
     calls: list[Call] = []
     for before, forward in zip([None, *passes], passes, strict=False):
         ids, real = forward.input_ids, forward.attention_mask
@@ -202,15 +202,17 @@ def _said(turns: Sequence[tuple[Ids, Ids]], given: Ids) -> bool:
 
 
 def _candidates(row: Ids, turns: Sequence[tuple[Ids, Ids]]) -> list[Ids]:
-    """Return the candidate results of a multi-turn rollout: all ids, the generated ids, or the last answer."""
+    """Return the results that a multi-turn rollout may have: all ids, the generated ids, or the last answer."""
     given, last = turns[-1]
     return [[*given[len(row) :], *last], [i for _, answer in turns for i in answer], last]
 
 
 def _places(said: Ids, turns: Sequence[tuple[Ids, Ids]], prompt: int, end: int | None) -> list[range] | None:
-    """Return the position of each answer in order, with or without its end token, or None if an answer is missing.
+    """Return the positions of the answers, in order. An answer may lack its end token. Return None if an answer is
+    missing.
 
-    An answer begins where the input of generation ends, even if the environment has produced the same text before.
+    An answer begins where the input of generation ends, even if the same text occurs earlier in the output of the
+    environment.
     """
     places: list[range] = []
     at = 0

@@ -32,10 +32,10 @@ class Call(NamedTuple):
 @contextmanager
 def generations(model: Any, handle: Callable[..., Any], own: Callable[..., Any] | None = None) -> Iterator[None]:
     """Redirect every transformers ``generate`` inside the block to ``handle(generate, module, *args, **kwargs)``.
-    Redirected are the adapter's model, the language model in it, and any other model.
+    The calls of the adapter's model, of the language model inside it, and of every other model are redirected.
 
     A model's own ``generate`` may have any arguments and results: it is a sampling loop over the model's forward
-    passes, or calls another ``generate``. If ``own`` is given, a model's own ``generate`` is redirected to it.
+    passes, or it calls another ``generate``. If ``own`` is given, a model's own ``generate`` is redirected to it.
     """
     library = sys.modules.get("transformers.generation.utils")
     known = [] if model is None else list(dict.fromkeys([language_model(model), model]))
@@ -54,7 +54,7 @@ def _generates_itself(model: Any) -> bool:
 
 
 SERVING: list[_Scripted] = []
-"""Sources of answers for a `ScriptedSampler`, innermost last."""
+"""Sources of answers for a `ScriptedSampler`; the source of the innermost block is last."""
 
 
 class Sampling:
@@ -64,7 +64,8 @@ class Sampling:
         self.loops: list[Any] = []
         """The models whose sampling loop was scripted."""
         self.inputs: list[Tensor] = []
-        """The ids that a sampler passed to its model; a forward pass of these ids scores nothing for the loss."""
+        """The ids that a sampler passed to its model. A forward pass on these ids does not score responses for the
+        loss."""
 
     def made(self, forward: Forward) -> bool:
         """Return whether a sampler made this forward pass."""
@@ -86,10 +87,10 @@ def sampled_with(ids: Tensor) -> None:
 
 
 def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence[Ids], end: int | None) -> Any:
-    """Return a trainer's batch for some responses, and the responses as the trainer's sampler produced them.
+    """Return a trainer's batch for some responses, and the responses that the trainer's sampler actually produced.
 
-    A custom sampling loop continues after a scripted response without an end token. The loop then receives an end
-    token, which counts as sampled.
+    A custom sampling loop continues after a scripted response without an end token. After a response without an end
+    token, the loop receives an end token, which counts as sampled.
     """
     with scripted_sampling() as sampling:
         batch = batch_of(mask(prompts, responses))
@@ -101,7 +102,8 @@ def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Seq
 
 
 CONVERSATIONS: list[dict[tuple[int, ...], list[Ids]]] = []
-"""The policy's turns in conversations that a probe passes to a loss, innermost last."""
+"""The policy's turns in conversations that a probe passes to a loss; the conversations of the innermost block are
+last."""
 
 
 def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> AbstractContextManager[Any]:
@@ -110,7 +112,7 @@ def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> AbstractContextM
 
 
 COPIES: list[int] = [1]
-"""How often each response is served before the next response, innermost last."""
+"""How often each response is served before the next response is served; the number of the innermost block is last."""
 
 
 def in_copies(count: int) -> AbstractContextManager[Any]:
@@ -119,7 +121,7 @@ def in_copies(count: int) -> AbstractContextManager[Any]:
 
 
 class _Turns:
-    """Conversations in progress: a row that continues the previous answer gets the next turn."""
+    """Conversations in progress. A row that continues the previous answer of a conversation receives its next turn."""
 
     def __init__(self, turns: Sequence[list[Ids]]) -> None:
         self.turns = turns
@@ -135,7 +137,7 @@ class _Turns:
         begun = [n for n in range(len(self.before)) if n not in taken and self.count[n] < len(self.turns[n])]
         on = [n for n in begun if row[: len(self.before[n])] == self.before[n]]
         if not on and len(self.before) == len(self.turns):
-            on = begun  # the previous text is passed as different ids
+            on = begun  # the trainer encoded the previous text as other ids
         if not on:
             self.before.append([])
             self.count.append(0)
@@ -149,7 +151,7 @@ class _Turns:
 
 
 class _Scripted:
-    """Responses that are served in order to any caller, and the calls that requested them.
+    """Responses that are served in order to any caller, and the calls that requested the responses.
 
     Attributes:
         calls: the generations so far.
@@ -213,17 +215,18 @@ class _Scripted:
             self._inside = False
 
     def forward(self, forward: Forward) -> Tensor | None:
-        """Return the logits for a sampling loop if they differ from the model's; the draws are forced."""
+        """Process a forward pass of a sampling loop, whose draws are forced. Return logits for the loop if they must
+        differ from the model's."""
         other = (self._generates and not self._inside) or forward.logits.requires_grad
         return None if other else self._loop(forward)
 
     def _take_back(self) -> None:
-        """Withdraw the last answer, which was not requested."""
+        """Withdraw the last answer, because no generation requested it."""
         self._served -= len(self.calls.pop().served)
 
     def _went_on(self, given: list[Ids], drawn: list[Ids]) -> None:
         call = self.calls[-1]._replace(served=drawn)
-        if sum(map(len, given)) > int(call.attention_mask.sum()):  # some rows were still in their prompts
+        if sum(map(len, given)) > int(call.attention_mask.sum()):  # the loop had not reached the end of some prompts
             ids, real = pad_left(given, self._pad)
             call = call._replace(input_ids=ids, attention_mask=real)
         self.calls[-1] = call
@@ -253,7 +256,8 @@ def asked(kwargs: dict[str, Any], name: str) -> Any:
 
 
 def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: int) -> Tensor:
-    """Return (N, P) the attention mask of a ``generate`` call: the given one, or the one that transformers infers.
+    """Return the attention mask (N, P) of a ``generate`` call, which is the given mask or the mask that transformers
+    infers.
 
     transformers treats padding as real tokens if the pad token is unknown or is an end token. ``pad`` is the padding id
     for models that are not from transformers.
@@ -276,7 +280,7 @@ def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: in
 
 @contextmanager
 def recorded_generate(model: Any, pad: int) -> Iterator[list[Call]]:
-    """Record input and output of every generation inside the block. A model's own ``generate`` is included if it
+    """Record the input and output of every generation inside the block. A model's own ``generate`` is included if it
     returns the prompts and the continuation."""
     calls: list[Call] = []
 
@@ -298,7 +302,7 @@ def recorded_generate(model: Any, pad: int) -> Iterator[list[Call]]:
 
 
 def _goes_on(ids: Any, tokens: Any) -> bool:
-    """Return whether tokens (N, P + R) begin with ids (N, P), each row once or several times."""
+    """Return whether tokens (N, P + R) continue the rows of ids (N, P), each row once or several times."""
     if not (isinstance(ids, Tensor) and isinstance(tokens, Tensor) and ids.ndim == tokens.ndim == 2):
         return False
     times, rest = divmod(len(tokens), len(ids))
@@ -306,7 +310,7 @@ def _goes_on(ids: Any, tokens: Any) -> bool:
 
 
 def copies_that_generate(sample: Callable[[], Any], model: Any, pad: int) -> list[torch.nn.Module]:
-    """Return the models that a sampler generates with and that are not the adapter's own."""
+    """Return the models with which a sampler generates, except the adapter's own model and its parts."""
     with scripted_generate(model, [[pad]], pad) as calls:
         sample()
     own = set(model.modules()) if isinstance(model, torch.nn.Module) else set()
@@ -319,9 +323,9 @@ class _Loop:
     logits.
 
     A loop that begins at the shortest prompt replaces sampled tokens with the rest of the longer prompts; a row's
-    response begins after its prompt. A loop that passes its sampled tokens through the model again, to store their
-    log-probabilities, draws the same tokens. A forward pass over complete earlier responses only scores them, for
-    example for old log-probabilities. A scoring pass does not belong to the loop and is not changed.
+    response begins after its prompt. If a loop passes its sampled tokens through the model again, to store their
+    log-probabilities, the loop draws the same tokens. A forward pass over complete earlier responses only scores them,
+    for example for old log-probabilities. A scoring pass does not belong to the loop and is not changed.
     """
 
     def __init__(
@@ -345,12 +349,12 @@ class _Loop:
         self.last_only = False
         """Whether the loop began with a pass that returned only the logits of the last position."""
         self.whole: list[tuple[Ids, int]] = []
-        """Prompts with the responses that followed them and an end token, and the length of the prompt."""
+        """Complete sequences of prompt, response and end token, each with the length of its prompt."""
         self.before: tuple[list[Ids], list[Ids]] | None = None
-        """Earlier inputs and answers, kept while repeated ids may or may not begin a new response."""
+        """Earlier inputs and answers, which are kept while it is unknown whether repeated ids begin a new response."""
 
     def begin(self) -> None:
-        """Begin a new response that is independent of everything before it."""
+        """Begin a new response that is independent of all earlier responses."""
         self.whole += self._now()
         self.rows, self.given, self.said, self.last_only = [], [], [], False
 
@@ -397,7 +401,7 @@ class _Loop:
         return scripted
 
     def _real(self, forward: Forward, wanted: Ids, again: bool) -> Tensor | None:
-        """Return the model's own logits; a probe may lower the logit of a response's first token in them."""
+        """Return the model's own logits, in which a probe may have lowered the logit of a response's first token."""
         assert self.draws is not None
         logits, changed, rows = forward.logits, None, torch.arange(len(wanted))
         real, behind = forward.attention_mask, forward.input_ids.shape[1] - forward.logits.shape[1]
@@ -419,7 +423,8 @@ class _Loop:
         return ids.shape[1] == 1 or torch.equal(ids[:, :-1], self.last)
 
     def _scores(self, ids: Tensor) -> bool:
-        """Return whether every row is a prompt with a complete earlier response, with or without its last token."""
+        """Return whether every row is a prompt followed by a complete earlier response, which may lack its last
+        token."""
         said = [*self.whole, *self._now()]
         return bool(said) and all(any(self._is_all_of(row, *one) for one in said) for row in ids.tolist())
 
@@ -448,11 +453,11 @@ class _Loop:
         for n, (token, row) in enumerate(zip(fed, self.rows, strict=True)):
             said = self.said[n]
             over = said >= len(row)
-            # filler of a row that has ended; a single end token may belong to the prompt
+            # padding of a row that has ended; a single end token may belong to the prompt
             filled = over and (len(row) > 1 or token in (self.end, self.pad))
             if filled or (not over and token == row[said]):
                 self.said[n] += 1
-            else:  # not the sampled token: the row is still in its prompt
+            else:  # a token of the prompt, not the sampled token
                 self.given[n] += [*row[:said], token]
                 self.said[n] = 0
 

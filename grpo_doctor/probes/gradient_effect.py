@@ -1,7 +1,7 @@
-"""Measures in which direction a loss moves the tokens of each sample, from the advantages' part of the gradient on the
-logits.
+"""Measures in which direction a loss moves the logits of each sample's tokens, from the part of the gradient that is
+due to the advantages.
 
-The gradient at zero advantages is subtracted, so that entropy and KL do not count.
+The gradient at zero advantages is subtracted, so that entropy and KL terms have no effect on the result.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ LENGTHS, LONGER = (3, 5, 2, 4), (5, 7, 4, 6)
 """Response lengths of four samples, in two batches."""
 
 MIXES = 1
-"""A random state in which shuffling four samples moves some of them to a position of the other sign."""
+"""A random state with which shuffling four samples moves some samples to the position of a sample with the other
+sign."""
 
 LOUD = 1e6
-"""Factor by which advantages are increased if the loss adds other advantages, such as a critic's, that would hide
-them."""
+"""Factor by which advantages are multiplied if the loss adds other advantages, such as a critic's, that would hide
+their effect."""
 
 
 _KNOWN: WeakKeyDictionary[Callable[..., Tensor], dict[Any, Any]] = WeakKeyDictionary()
@@ -47,15 +48,15 @@ class Push(NamedTuple):
     """The effect of the policy gradient on one sample."""
 
     towards: Tensor
-    """(R,) how much a step raises the logit of each response token."""
+    """(R,): how much a step raises the logit of each response token."""
     trained: Tensor
     """(R,) bool: whether the advantage affects the logits that predict the token."""
     aimed: Tensor
     """(R,) bool: whether the token's own logit changes most among all logits, up or down."""
     outside: int
-    """Positions outside the response whose logits change."""
+    """Number of positions outside the response whose logits change."""
     weight: Tensor
-    """(R,) factor of the gradient of each token's log-probability, or 0 if the token is almost certain."""
+    """(R,): weight of each token's log-probability in the gradient, or 0 if the token is almost certain."""
 
 
 def four(
@@ -65,8 +66,8 @@ def four(
     prompts: Sequence[Prompt] | None,
     lengths: Sequence[int] = LENGTHS,
 ) -> tuple[list[Prompt], list[Ids]]:
-    """Return four prompts and different `complete` responses of these lengths. The first prompt is the shortest, the
-    last the longest; the others are unsorted."""
+    """Return four prompts and different `complete` responses of these lengths. The first prompt is the shortest, and
+    the last is the longest; the others are unsorted."""
     pairs = rendered(render, prompts)
     words = plain_ids(tokenizer, model, [ids for _, ids in pairs])
     responses = complete(words, lengths, special_ids(tokenizer).eos)
@@ -89,8 +90,8 @@ def pushes(
 
     Args:
         signs: the advantages.
-        log_ratios: difference between the policy's and the old log-probability of each sample's first token; used if
-            the loss takes old log-probabilities from a forward pass without gradient.
+        log_ratios: difference between the policy's and the old log-probability of each sample's first token. The
+            log-ratios have an effect only if the loss takes old log-probabilities from a forward pass without gradient.
         sampler_alone: lower only the log-probabilities that the sampler of the loss reports.
     """
     some = torch_of(signs, model)
@@ -113,13 +114,13 @@ _Gradients = list[tuple[Forward, Tensor]]
 def _owed(
     taken: Callable[[Tensor], _Gradients], advantages: Tensor, known: dict[Any, Any]
 ) -> tuple[float, _Gradients, float]:
-    """Return the largest gradient on the logits, the advantages' part, and the share of the maximum below which a
-    gradient counts as 0.
+    """Return the largest gradient on the logits, the part of the gradients due to the advantages, and the share of the
+    maximum below which a gradient counts as 0.
 
-    The advantages' part is the difference from the gradients without advantages. If the loss adds a critic's
-    advantages, the clip applies to the sum. Larger advantages are then used, so that the critic's are negligible. If
-    the sum is whitened, or if a batch of equal advantages is skipped, the difference cannot be formed. The effect of a
-    penalty is then assumed to be small.
+    The part that is due to the advantages is the difference from the gradients without advantages. If the loss adds a
+    critic's advantages, larger advantages are used, so that those of the critic are negligible. If the sum is whitened,
+    or if a batch of equal advantages is skipped, the difference cannot be formed. Without the difference, the effect of
+    a penalty is assumed to be small.
     """
     without = taken(0 * advantages)
     if known.get("linear") and _shapes(louder := taken(LOUD * advantages)) == _shapes(without):
@@ -158,7 +159,7 @@ class Structure(NamedTuple):
     """The way in which a loss uses the model."""
 
     detached: frozenset[int]
-    """Positions, among all passes, of the passes that are made with a gradient and then detached."""
+    """Positions, in the order of all passes, of the passes that are made with a gradient and then detached."""
     samples: bool
     """Whether the loss itself samples."""
     together: frozenset[int]
@@ -187,7 +188,7 @@ def structure(
 class Apart:
     """Classifies each forward pass of a loss by whether it belongs to the old policy or the reference.
 
-    A pass of the old policy or the reference is made without a gradient, or its position is among the
+    A pass belongs to the old policy or the reference if it is made without a gradient, or if its position is in
     `Structure.detached`.
     """
 
@@ -217,8 +218,8 @@ def beside(
     advantages: Tensor,
     known: Iterable[int] = (),
 ) -> list[Beside]:
-    """Return the passes without gradient, in order: for the old policy, for the reference, or without effect. The
-    effect of the passes at the ``known`` positions is not measured."""
+    """Return the passes without gradient, in order. A pass without gradient belongs to the old policy, belongs to the
+    reference, or has no effect. The effect of the passes at the ``known`` positions is not measured."""
     samples, places = (prompts, responses, advantages), structure(loss, models, prompts, responses).detached
     with scripted_sampling() as sampling:
         before, others = _changed(loss, models, samples, (), places)
@@ -251,7 +252,7 @@ def in_ratio(
     advantages: Tensor,
     place: int,
 ) -> bool:
-    """Return whether the part of the gradient that is due to the advantages depends on the pass at this position."""
+    """Return whether the pass at this position affects the part of the gradient that is due to the advantages."""
     places = structure(loss, models, prompts, responses).detached
 
     def added(*changed: int) -> list[Tensor]:
@@ -270,8 +271,8 @@ def _changed(
     changed: Sequence[int],
     places: frozenset[int],
 ) -> tuple[list[Tensor], list[Forward]]:
-    """Return the gradients on the policy's logits if these passes without gradient have other logits, and the
-    unmodified passes."""
+    """Return the gradients on the policy's logits after changing the logits of these passes without gradient. Also
+    return the unmodified passes."""
     policy: list[Forward] = []
     others: list[Forward] = []
     apart = Apart(places)
@@ -302,8 +303,8 @@ def moved_by_reference(
     prompts: Sequence[Prompt],
     responses: Sequence[Ids],
 ) -> list[Push]:
-    """Return the effect of the reference penalty on each sample: the change through the reference's log-probabilities
-    at zero advantages.
+    """Return the effect of the reference penalty on each sample, which is the effect of changing the reference's
+    log-probabilities at zero advantages.
 
     The result is empty if there is no effect. If the reference is not a separate module, every pass without gradient
     counts as the reference's, because the old policy has no effect without advantages.
@@ -333,8 +334,8 @@ def moved_by_anchor(
     responses: Sequence[Ids],
     log_ratios: Sequence[float],
 ) -> list[float]:
-    """Return how much more a step without advantages raises the logit of each sample's first token if its log-ratio is
-    applied. Passes without gradient then lower the token's log-probability by the log-ratio. The result is empty if
+    """Return how much more a step without advantages raises the logit of each sample's first token when its log-ratio
+    is applied. Passes without gradient then lower the token's log-probability by the log-ratio. The result is empty if
     there is no effect."""
     none = torch_of([0.0] * len(responses), model)
     places = structure(loss, [model], prompts, responses).detached
@@ -351,12 +352,13 @@ def moved_by_anchor(
 
 
 TOWARDS = (0.5, -0.5, 0.2, -0.2)
-"""Log-ratio of the reference to the policy for the tokens of four samples."""
+"""Log-ratio of the reference to the policy for a token of each of four samples."""
 
 
 def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
-    """Return (4,) how much a step on an `objective` without advantages raises one log-probability of each sample if the
-    reference equals the policy. The second result is the additional rise if the reference differs by `TOWARDS`."""
+    """Return two tensors (4,). The first is how much a step on an `objective` without advantages raises one
+    log-probability of each sample if the reference equals the policy. The second is the additional rise if the
+    reference differs by `TOWARDS`."""
     mask = torch.tensor([[0.0, 1.0, 1.0]] * 4)
 
     def raised(away: Tensor) -> Tensor:
@@ -373,7 +375,8 @@ def pulls(objective: Callable[..., Tensor]) -> tuple[Tensor, Tensor]:
 def temperature_of(
     loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids]
 ) -> float | None:
-    """Return the temperature at which a loss scores, from its gradient, or None if no single temperature explains it.
+    """Return the temperature at which a loss scores, or None if no single temperature explains the gradient of the
+    loss.
 
     The policy gradient at tokens that were not sampled is proportional to their probability.
     """
@@ -413,9 +416,9 @@ def _gradients(loss: Callable[..., Tensor], model: torch.nn.Module, *samples: An
 def sampler_weights(
     loss: Callable[..., Tensor], model: torch.nn.Module, prompts: Sequence[Prompt], responses: Sequence[Ids], far: float
 ) -> tuple[list[Tensor], list[float]] | None:
-    """Return (R,) the weights of the tokens of each sample, and the factors of the first token for a changed
-    log-probability. The sampler then reports a log-probability that is lower or higher by ``far``. Return None if the
-    sampler's values are not used."""
+    """Return the weights (R,) of the tokens of each sample, and a factor per sample. The factor is the change in the
+    weight of the first token if the sampler reports a log-probability that is lower or higher by ``far``. Return None
+    if the loss does not use the values of the sampler."""
     if not structure(loss, [model], prompts, responses).samples:
         return None
     temperature = temperature_of(loss, model, prompts, responses) or 1.0
@@ -474,7 +477,7 @@ def _older(
             return None
         logits = forward.logits.clone()
         for sample, log_ratio in zip(located([forward], [[]] * len(responses), responses), log_ratios, strict=True):
-            if sample is not None and sample.predicting()[0] >= 0:  # else: a sampler, with only the last position
+            if sample is not None and sample.predicting()[0] >= 0:  # a sampler, with only the last position
                 _shift(logits[sample.row, sample.predicting()[0]], sample.response[0], log_ratio, temperature)
         return logits
 

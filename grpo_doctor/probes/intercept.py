@@ -1,8 +1,8 @@
 """Records or scripts models inside a block, regardless of how they are called.
 
 Trainers call ``model(...)``, ``model.forward(...)``, or backbone and head separately. Trainers generate with the model
-inside a LoRA wrapper, with a copy of it, or with their own loop. The class of the language model is therefore patched
-instead of one object, so that copies are covered. All patches are undone when the block ends.
+inside a LoRA wrapper, with a copy of the model, or with their own loop. Therefore, the class of the language model is
+patched instead of one object, so that the patches also apply to copies. All patches are undone when the block ends.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ class _Inside:
 
 
 def _outermost(function: Callable[..., Any], handle: Callable[..., Any], inside: _Inside, owner: Any) -> Any:
-    """Wrap a function, or a method if ``owner`` is None, so that outermost calls go to ``handle(call, module, *args,
-    **kwargs)``."""
+    """Wrap a function, or a method if ``owner`` is None, so that only outermost calls go to ``handle(call, module,
+    *args, **kwargs)``."""
 
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -92,7 +92,8 @@ def _outermost(function: Callable[..., Any], handle: Callable[..., Any], inside:
 
 @contextmanager
 def around(name: str, models: Sequence[Any], handle: Callable[..., Any], *kinds: type) -> Iterator[_Inside]:
-    """Redirect calls of a method of these models, of all models of their classes, and of ``kinds`` to ``handle``."""
+    """Redirect calls of a method to ``handle``, for these models, for all models of the same classes, and for the
+    classes ``kinds``."""
     inside = _Inside()
     owners = [next((k for k in type(m).__mro__ if name in vars(k)), None) for m in models]
     with ExitStack() as stack:
@@ -118,10 +119,10 @@ class Forward(NamedTuple):
     attention_mask: Tensor | None
     """(N, T); None if the model received no mask, or a mask of another shape."""
     logits: Tensor
-    """(N, T or fewer, V); fewer logits belong to the last positions."""
+    """(N, T or fewer, V); if there are fewer, they belong to the last positions."""
     states: Tensor | None = None
-    """(N, T, H): the states below a head that is called separately. If the head computes its gradient itself, the
-    gradient of the states shows that of the logits."""
+    """(N, T, H): the input of a head that is called separately. If the head computes its own gradient, the gradient on
+    the logits is derived from the gradient on the states."""
 
     @property
     def gradient(self) -> Tensor | None:
@@ -147,8 +148,8 @@ BESIDE_PROMPTS: dict[tuple[int, ...], dict[str, Tensor]] = {}
 
 
 def beside_ids(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
-    """Remember the inputs that generation from prompts (N, P) received in addition to ids, including generation from
-    copies of one prompt."""
+    """Return the inputs that generation from prompts (N, P) received in addition to ids. If all rows are copies of one
+    prompt, remember its inputs."""
     takes = inspect.signature(language_model(model).forward).parameters
     beside = {n: v for n, v in given.items() if n in takes and n not in _TEXT and isinstance(v, Tensor)}
     if bool((ids == ids[:1]).all()):
@@ -158,7 +159,7 @@ def beside_ids(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> 
 
 
 def _beside(ids: Tensor, real: Tensor) -> dict[str, Tensor]:
-    """Return the remembered inputs for rows that begin with prompts of `beside_ids`, concatenated."""
+    """Return the inputs that `beside_ids` remembered for the prompts with which the rows begin, concatenated."""
     rows = [tuple(row[r > 0].tolist()) for row, r in zip(ids, real, strict=True)] if BESIDE_PROMPTS else []
     known = [max((p for p in BESIDE_PROMPTS if row[: len(p)] == p), key=len, default=()) for row in rows]
     found = [BESIDE_PROMPTS[prompt] for prompt in known if prompt]
@@ -170,10 +171,10 @@ _TEXT = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "position_ids
 
 
 def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] | None = None) -> Tensor:
-    """Return a model's logits (N, T, V) for ids (N, T) and their attention mask; positions are counted without padding.
+    """Return a model's logits (N, T, V) for ids (N, T) and their attention mask; position ids do not count padding.
 
     Images and similar inputs are passed with the ids: the given inputs, or else the inputs of the earlier generation
-    from these prompts. A model without an attention mask receives each row separately, without padding.
+    from the same prompts. A model without an attention mask receives each row separately, without padding.
     """
     takes = inspect.signature(language_model(model).forward).parameters
     if "attention_mask" not in takes and not bool(real.all()):
@@ -210,7 +211,7 @@ def with_logits(output: Any, logits: Tensor) -> Any:
 
 
 def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor | None] | None:
-    """Return the ids (N, T) and the attention mask of a forward call, or nothing for an encoder-decoder model."""
+    """Return the ids (N, T) and the attention mask of a forward call, or None for an encoder-decoder model."""
     if kwargs.get("decoder_input_ids") is not None or kwargs.get("encoder_outputs") is not None:
         return None
     ids = kwargs.get("input_ids")
@@ -244,7 +245,7 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
     known = list(dict.fromkeys(language_model(m) for m in models if m is not None))
     handled = 0
     silent: set[tuple[Any, ...]] = set()
-    """Call signatures of models that returned no logits."""
+    """Signatures of calls in which a model returned no logits."""
 
     def whole(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         nonlocal handled
@@ -285,8 +286,8 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
 
 
 def _by_autograd(function: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute `torch.func.grad_and_value` with autograd, because the gradient on logits cannot be kept in a
-    transform."""
+    """Compute `torch.func.grad_and_value` with autograd, because a function transform does not keep the gradient on the
+    logits."""
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     given = list(args)
     for n in numbers:
@@ -300,7 +301,7 @@ def _by_autograd(function: Any, argnums: Any, has_aux: bool, args: tuple[Any, ..
 
 
 def _is_loss(output: Any) -> bool:
-    """Return whether a forward pass returned only cross-entropy losses: one per token, or their mean."""
+    """Return whether a forward pass returned only cross-entropy losses, one per token or their mean."""
     return isinstance(output, Tensor) and output.ndim < 3 and output.is_floating_point()
 
 
@@ -328,7 +329,7 @@ def _of_its_loss(
 
 
 def _own_methods(model: Any) -> list[tuple[type, str]]:
-    """Return public methods other than `forward` of a model that is not from transformers. A forward method with a
+    """Return the public methods, except `forward`, of a model that is not from transformers. A forward method with a
     cache may be called ``inference`` or ``step``."""
     kinds = [k for k in type(model).__mro__ if issubclass(k, torch.nn.Module) and k is not torch.nn.Module]
     if any(k.__module__.startswith(("transformers.", "peft.")) for k in kinds):
@@ -358,12 +359,12 @@ _AFTER_THE_HEAD = (
     "lm_head_multiplier",
     "output_multiplier",
 )
-"""Operations that transformers models apply after the head and that are lost if the head is called separately."""
+"""Operations that transformers models apply after the head, and that are skipped if the head is called separately."""
 
 
 def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
-    """Return the modules that take the ids, the modules that return the hidden states, and the head, if they may be
-    called separately. For a model that is not from transformers, these are the token embedding, every layer, and the
+    """Return the modules that take the ids, the modules that return the hidden states, and the head, if these parts may
+    be called separately. For a model that is not from transformers, these are the token embedding, every layer, and the
     layer with the width of the vocabulary."""
     if hasattr(model, "get_output_embeddings"):
         config = model.config.get_text_config() if hasattr(model.config, "get_text_config") else model.config
@@ -379,7 +380,7 @@ def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
 
 
 ENDING: list[bool] = []
-"""List that is not empty while only the gradient on the logits is needed."""
+"""Not empty while only the gradient on the logits is needed."""
 
 
 def ending_at_logits() -> AbstractContextManager[bool]:
@@ -406,8 +407,8 @@ def watched(*models: Any) -> Iterator[list[Forward]]:
 
 
 def back_to_logits(value: Tensor, seen: Sequence[Forward]) -> None:
-    """Leave the gradient of a loss on the logits of these passes only. A gradient of 0 on every weight of a model would
-    take as long as a forward pass."""
+    """Compute the gradient of a loss on the logits of these passes only. Computing a gradient of 0 for every weight of
+    a model would take as long as a forward pass."""
     ends = [end for f in seen for end in (f.logits, f.states) if end is not None and end.requires_grad]
     if value.requires_grad and ends:
         torch.autograd.backward(value, inputs=ends)
@@ -415,7 +416,8 @@ def back_to_logits(value: Tensor, seen: Sequence[Forward]) -> None:
 
 @contextmanager
 def scripted_logits(model: Any, row: Callable[[int, Forward], Tensor]) -> Iterator[None]:
-    """Make every forward pass return the logits ``row(n, forward)`` (V,) at all positions, after n passes.
+    """Make every forward pass return the logits ``row(n, forward)`` (V,) at all positions; n is the number of earlier
+    passes.
 
     Raises `Unjudged` at the end of the block if there was no forward pass.
     """
@@ -434,7 +436,7 @@ def scripted_logits(model: Any, row: Callable[[int, Forward], Tensor]) -> Iterat
 
 
 class Precision:
-    """The precision in which the modules in a block computed."""
+    """Records whether modules computed in half precision inside a block."""
 
     def __init__(self) -> None:
         self.half: torch.dtype | None = None
@@ -445,12 +447,13 @@ class Precision:
 
 
 PRECISIONS: list[Precision] = []
-"""The measurements of the open blocks."""
+"""The records of all open blocks."""
 
 
 @contextmanager
 def precision() -> Iterator[Precision]:
-    """Record whether any module computed in half precision inside the block, by its own weights or under autocast."""
+    """Record whether any module computes in half precision inside the block, because of the precision of its weights or
+    of autocast."""
     with kept_in(PRECISIONS, Precision()) as found:
         handle = torch.nn.modules.module.register_module_forward_hook(found)
         try:

@@ -1,8 +1,8 @@
 """Caches forward passes, because probes repeat the same ids under the same weights many times.
 
-A forward pass without gradient returns the result that was computed before. A pass whose gradient is needed only up to
-the logits (`intercept.ending_at_logits`) is cached too; the weights then get a gradient of 0. A forward pass that draws
-random numbers, or that returns more than logits and a cache, is never cached.
+If the result of a forward pass without gradient is cached, the pass is not computed again. A pass whose gradient is
+needed only up to the logits (`intercept.ending_at_logits`) is cached as well. The weights get a gradient of 0 in this
+case. A forward pass that draws random numbers, or that returns more than logits and a cache, is never cached.
 """
 
 from __future__ import annotations
@@ -36,22 +36,22 @@ class KnownForwards:
         self._parts: dict[int, tuple[list[torch.nn.Module], list[Tensor]]] = {}
         """The modules and weights of each model."""
         self._restored: dict[int, int] = {}
-        """The version of each weight of the models at the start of the block, before any weight changes."""
+        """The version of each weight of the models at the start of the block."""
         self._first = {id(m): id(next(one for one in self.models if _equal(one, m))) for m in self.models}
-        """For each model, the first model that has the same weights at the start of the block; usually the policy, for
-        its reference."""
+        """For each model, the first model with the same weights at the start of the block. For a reference, this is
+        usually the policy."""
 
     @contextmanager
     def used(self) -> Iterator[None]:
-        """Serve forward passes inside the block from the cache if no gradient needs to pass through them."""
+        """Return cached results for forward passes inside the block if no gradient needs to pass through the model."""
         self._parts = {id(m): (_modules(m), _weights(m)) for m in self.models}
         self._restored = {id(w): w._version for _, weights in self._parts.values() for w in weights}
         with around("forward", self.models, self._forward):
             yield
 
     def _key(self, module: torch.nn.Module, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Return the inputs, weights and module settings that determine the logits, or None if an input is not
-        plain."""
+        """Return the inputs, weights and module settings that determine the logits, or None if an input is not a plain
+        value or a tensor without gradient."""
         given = [*enumerate(args), *sorted(kwargs.items())]
         if any(value.requires_grad if isinstance(value, Tensor) else type(value) not in _PLAIN for _, value in given):
             return None
@@ -116,18 +116,19 @@ def _modules(model: Any) -> list[torch.nn.Module]:
 
 
 SAMPLED = 2**12
-"""Number of values of a weight that its fingerprint covers; an update changes all values."""
+"""Number of values of a weight that its fingerprint covers. An update of a weight changes all its values."""
 
 
 def fingerprint(weights: Sequence[Tensor]) -> tuple[float, ...]:
-    """Return the norm of a part of each weight, which also reveals changes that autograd does not count."""
+    """Return the norm of a part of each weight, which reveals even changes that do not increase the version that
+    autograd counts."""
     floating = [w.detach() for w in weights if w.is_floating_point()]
     floating = [w if w.numel() <= SAMPLED else w.flatten()[:: w.numel() // SAMPLED] for w in floating]
     return tuple(torch.stack(torch._foreach_norm(floating, dtype=torch.float32)).tolist())
 
 
 def _computed(call: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Any, Precision]:
-    """Return the output of a forward pass without a gradient, or None if it must not be cached."""
+    """Return the output of a forward pass without a gradient, or None if the output must not be cached."""
     with torch.random.fork_rng(), torch.no_grad(), precision() as precise:
         before = _random()
         output = call(*args, **kwargs)
@@ -150,7 +151,7 @@ def _bytes(value: Any) -> Any:
 
 class _Scored(torch.autograd.Function):
     """Attach logits to these parameters with a gradient of 0. If the gradient of the logits is not finite, the gradient
-    of the parameters is NaN, because trainers check it before a step."""
+    of the parameters is NaN, because trainers check whether the gradient is finite before a step."""
 
     @staticmethod
     def forward(ctx: Any, logits: Tensor, *parameters: Tensor) -> Tensor:

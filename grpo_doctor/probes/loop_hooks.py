@@ -31,24 +31,25 @@ from .script import Loop, Script, unreturned
 
 HOOKS = "_grpo_doctor_hooks"
 READS = frozenset("choice choices enumerate iter len list next sample sorted tqdm zip".split())
-"""Functions through whose arguments training data is read."""
+"""Functions that read training data that is passed as an argument."""
 DRAWS = frozenset("choice choices permutation sample shuffle".split())
 """Functions of random generators that draw or shuffle."""
 
 MOST = 64
-"""How often a pass may draw a sample before the sample is trained on."""
+"""Maximum number of times that a pass may draw a sample before the sample is trained on."""
 
 FEW = 4
-"""Number of rows below which a list is not training data."""
+"""Number of rows below which a list does not count as training data."""
 
 
 class Finished(BaseException):
-    """Ends a pass; not an `Exception`, which a trainer may catch."""
+    """Raised to end a pass. The class is not an `Exception`, because a trainer may catch every `Exception`."""
 
 
 @dataclass
 class Pass:
-    """The samples and advantages that one pass uses in place of the trainer's own, and its progress."""
+    """The samples and advantages that one pass of the loop uses in place of the trainer's own, and the progress of the
+    pass."""
 
     rows: list[Any]
     """The rows of the training data, by sample."""
@@ -60,15 +61,15 @@ class Pass:
     """Whether batches keep the trainer's own size, in which case the samples repeat."""
     drawn: int = 0
     order: Iterator[int] = field(default_factory=itertools.count)
-    """Replaces random choices."""
+    """The order that replaces random choices."""
     indexed: dict[int, int] = field(default_factory=dict)
-    """The samples by the index with which the trainer read them."""
+    """The sample that the trainer read at each index."""
     texts: list[str] = field(default_factory=list)
     """The texts that the tokenizer decoded after the first generation."""
     scored: Counter[str] = field(default_factory=Counter)
-    """The number of rewards by function."""
+    """The number of calls of each reward function."""
     places: dict[int, int] = field(default_factory=dict)
-    """The number of advantages that each place in the code has received."""
+    """The number of advantages that were assigned at each place in the code."""
     zeroed: bool = False
     """Whether gradients were set to zero before the update."""
     done: bool = False
@@ -123,15 +124,16 @@ class Hooks:
             sys.meta_path.remove(finder)
 
     def data(self, value: Any, counted: bool = False) -> Any:
-        """Return the samples of the pass in place of the training data, unless the rows of the data are only
-        counted."""
+        """Return the samples of the pass in place of the training data. If only the length of the data is used, return
+        the data itself."""
         if self.searching and not counted and _holds_rows(value):
             self.source = value
             raise Finished
         return value if self.now is None or counted or value is not self.source else Rows(self.now, len(value))
 
     def drawn(self, function: Any) -> Any:
-        """Return a function that takes the next samples of the pass in place of a random choice or order."""
+        """Return a function that returns the next samples of the pass, in place of a function that draws or shuffles at
+        random."""
         by_chance = isinstance(getattr(function, "__self__", None), _RANDOM)
         return _ordered(self.now)[function.__name__] if by_chance and self.now is not None else function
 
@@ -196,7 +198,7 @@ class Rows(Dataset):  # type: ignore[type-arg]
         if isinstance(key, str):
             return [row[key] for row in self.now.rows]
         if isinstance(key, int | np.integer):
-            if int(key) not in self.now.indexed:  # in the order of reading, because indices may be random
+            if int(key) not in self.now.indexed:  # in the order in which rows are read, because indices may be random
                 self.now.indexed[int(key)] = self.now.draw(1)[0]
             return self.now.rows[self.now.indexed[int(key)]]
         some = [self[int(n)] for n in (range(self.size)[key] if isinstance(key, slice) else key)]
@@ -204,7 +206,7 @@ class Rows(Dataset):  # type: ignore[type-arg]
         return {name: [row[name] for row in some] for name in some[0]} if tabular else some
 
     def select(self, indices: Any) -> list[Any]:
-        """Return some rows, as in ``datasets``."""
+        """Return the rows at these indices, as a dataset of ``datasets`` does."""
         return [self[int(n)] for n in indices]
 
     def shuffle(self, *ignored: Any, **also_ignored: Any) -> Rows:
@@ -216,7 +218,8 @@ _RANDOM = (random.Random, np.random.RandomState, np.random.Generator)
 
 
 def _ordered(now: Pass) -> dict[str, Callable[..., Any]]:
-    """Return replacements of the functions that draw or shuffle, by name. They keep the order of the samples."""
+    """Return replacements for the functions that draw or shuffle, by name. The replacements keep the order of the
+    samples."""
 
     def sample(population: Any, k: int = 1, **ignored: Any) -> list[Any]:
         return [population[next(now.order) % len(population)] for _ in range(k)]
@@ -242,7 +245,7 @@ def _holds_rows(value: Any) -> bool:
 
 
 def _count(value: Any, most: int) -> int:
-    """Return the number of samples to which a value with advantages belongs."""
+    """Return the number of samples to which a value with advantages or rewards belongs."""
     if isinstance(value, Tensor | np.ndarray):
         size = int(np.prod(value.shape))
         return size if value.ndim != 2 or size == most or value.shape[0] == 1 else value.shape[0]
@@ -250,7 +253,7 @@ def _count(value: Any, most: int) -> int:
 
 
 def _formed(value: Any, chosen: Tensor) -> Any:
-    """Return advantages in the type and shape of a value."""
+    """Return these numbers in the type and shape of a value."""
     if isinstance(value, Tensor):
         like = chosen.to(value.device, value.dtype if value.is_floating_point() else torch.float32)
         return like.reshape(value.shape) if like.numel() == value.numel() else like[:, None].expand(value.shape).clone()

@@ -24,16 +24,17 @@ from .gradient_effect import LENGTHS, LONGER
 from .loss_trials import advantages_of, alike, scored
 
 INSIDE = 5e-4
-"""Log-ratio of one token that is within every common clip bound, even the bound on the mean over a response (3e-4)."""
+"""Log-ratio of one token that is within every common clip bound, even within the bound of 3e-4 on the mean over a
+response."""
 SEARCHED = 1e-5, 2.0
 """Range of log-ratios in which a clip bound is searched."""
 EDGE = 4e-3
 """Relative distance from a declared clip bound at which both sides of the bound are tried."""
 EQUAL = 0.02
-"""Relative difference up to which two weights are equal."""
+"""Relative difference up to which two weights count as equal."""
 REVERSED = "reversed k3"
 FOLLOWS = 2e-3
-"""Relative difference up to which a weight follows the ratio."""
+"""Relative difference up to which a weight counts as following the ratio."""
 
 Weights = Callable[[Sequence[int], Sequence[float]], list[Tensor]]
 """Maps the lengths of four responses and the log-ratios of their first tokens to the token weights (R,) of each
@@ -47,8 +48,9 @@ class LossForm(msgspec.Struct, kw_only=True):
         aggregation: token mean, sequence mean, sequence sum (mean over responses) or constant.
         ratio: token, sequence mean, sequence sum or none.
         clip: stop (no gradient beyond the bound), cap (the weight of the ratio stays at the bound) or none.
-        low, high: distances of the ratio's bounds from 1, at A < 0 and A > 0.
-        dual: ratio beyond which the weight at A < 0 also gets no gradient.
+        low, high: distance of the lower bound of the ratio from 1 (at A < 0), and distance of the upper bound from 1
+            (at A > 0).
+        dual: ratio above which a token has no gradient at A < 0 (dual clip).
         kl: KL estimator with the same gradient as the loss (k1, k2, k3 or none); k3 times the ratio has the gradient of
             k2.
         beta: coefficient of the KL term.
@@ -115,8 +117,8 @@ class LossForm(msgspec.Struct, kw_only=True):
         return centred + over.get(self.normaliser, "")
 
     def contradictions(self, settings: Mapping[str, Any]) -> list[str]:
-        """Return one clause for each declared setting that the loss contradicts, and one for a reversed KL
-        estimator."""
+        """Return one clause for each declared setting that contradicts the measured loss, and one clause for a reversed
+        KL estimator."""
         found = []
         if self.kl == REVERSED:
             found.append(
@@ -211,7 +213,8 @@ def _alike(values: Tensor) -> bool:
 
 
 def _ratio(base: list[Tensor], moved: list[Tensor]) -> str:
-    """Return how the weights of the first token and of another token grow with the log-ratio of the first."""
+    """Return the kind of ratio, from how the weights of the first token and of another token grow with the log-ratio of
+    the first token."""
     first = float(torch.stack([m[0] / b[0] for m, b in zip(moved, base, strict=True)]).log().mean())
     rest = [float((m[1] / b[1]).log()) for m, b in zip(moved, base, strict=True)]
     mean = [INSIDE / n for n in LENGTHS]
@@ -262,8 +265,8 @@ def _clip(form: LossForm, base: list[Tensor], weights: Weights, settings: Mappin
 
 
 def _kl(form: LossForm, same: Tensor, away: Tensor, weight: Tensor) -> None:
-    """Return the KL estimator from the gradient towards a reference at `gradient_effect.TOWARDS`, and its
-    coefficient."""
+    """Store the KL estimator and its coefficient, determined from the gradient towards a reference at
+    `gradient_effect.TOWARDS`."""
     if float(away.abs().max()) < 1e-9:
         form.kl = "k1" if float(same.abs().max()) > 1e-9 else "none"
         form.beta = float(same.abs().mean() / weight) if form.kl == "k1" else None
@@ -285,7 +288,7 @@ def _entropy(objective: Any, weight: Tensor) -> float | None:
 
 
 def _of_objective(objective: Any, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
-    """Return the `Weights` of an objective."""
+    """Return the token weights of an objective; see `Weights`."""
     shape = len(lengths), max(lengths)
     mask = (torch.arange(shape[1]) < torch.tensor(lengths)[:, None]).float()
     shift = torch.zeros(shape)
@@ -314,7 +317,7 @@ class _Whole:
         self.temperature = measured or float(settings.get("temperature") or 1.0)
 
     def weights(self, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
-        """Return the `Weights` of the loss."""
+        """Return the token weights of the loss; see `Weights`."""
         made, responses, shares = self._samples(tuple(lengths))
         found = gradient_effect.pushes(
             self.loss, self.model, made, responses, log_ratios=log_ratios, temperature=self.temperature
@@ -322,8 +325,8 @@ class _Whole:
         return [p.towards / s * sign for p, s, sign in zip(found, shares, gradient_effect.SIGNS, strict=True)]
 
     def pulls(self) -> Tensor:
-        """Return (4,) the second result of `gradient_effect.pulls`, or nothing if no pass without gradient has an
-        effect."""
+        """Return the additional rise (4,), as in the second result of `gradient_effect.pulls`. The tensor is empty if
+        no pass without gradient has an effect."""
         made, responses, shares = self._samples((2, 2, 2, 2))
         moved = gradient_effect.moved_by_anchor(
             self.loss, self.model, made, responses, [-t for t in gradient_effect.TOWARDS]
@@ -348,7 +351,8 @@ class _Whole:
 
 
 def _advantages(form: LossForm, advantages: Any) -> None:
-    """Return baseline and normaliser, from three groups of rewards with different means and spreads."""
+    """Store the baseline and the normaliser, determined from three groups of rewards with different means and
+    spreads."""
     rewards = torch.tensor([[0.0, 0, 0, 1], [0, 1, 2, 5], [3, 3, 4, 6]]).double()
     found = advantages_of(advantages, rewards)
     by_group, by_batch = rewards - rewards.mean(1, keepdim=True), rewards - rewards.mean()
@@ -362,7 +366,7 @@ def _advantages(form: LossForm, advantages: Any) -> None:
 
 
 def _normaliser(form: LossForm, scale: Tensor, rewards: Tensor) -> None:
-    """Return the factor that is applied to the centred rewards (3 groups)."""
+    """Store the kind of factor that is applied to the centred rewards of three groups."""
     size = rewards.shape[1]
     for ddof in (0, 1):
         if (

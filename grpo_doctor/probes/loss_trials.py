@@ -45,8 +45,9 @@ def unmoved(
 ) -> Tensor:
     """Return the gradient without advantages.
 
-    Equal advantages may give no gradient at all if they are whitened without an epsilon or if the batch is skipped. In
-    that case, return the mean of the gradients at some advantages and at their negatives, which cancel at a ratio of 1.
+    Equal advantages may give no gradient at all if they are whitened without an epsilon or if the batch is skipped.
+    Without a gradient, return the mean of the gradients at some advantages and at their negatives, which cancel at a
+    ratio of 1.
     """
     left = gradient(model, backward, prompts, responses, torch.zeros(len(prompts), device=device_of(model)))
     if bool(left.any()) or len(prompts) < 2:
@@ -57,7 +58,7 @@ def unmoved(
 
 
 def cosine(a: Tensor, b: Tensor) -> float:
-    """Return the cosine of two vectors, 0 if one of them is 0."""
+    """Return the cosine of two vectors, or 0 if either vector is 0."""
 
     def product(one: Tensor, other: Tensor) -> float:  # in double precision, without copies of whole vectors
         pairs = zip(torch.split(one, 2**20), torch.split(other, 2**20), strict=True)
@@ -72,12 +73,13 @@ def spread(count: int, model: Any) -> Tensor:
 
 
 def torch_of(values: Sequence[float], model: Any) -> Tensor:
-    """Return a tensor on the model's device."""
+    """Return these numbers as a tensor on the model's device."""
     return torch.tensor(values, device=device_of(model))
 
 
 def advantages_of(advantages: Callable[[Tensor], Any], rewards: Tensor) -> Tensor:
-    """Return advantages (G, K) of rewards (G, K), even if the function returns them flat or as numpy arrays."""
+    """Return advantages (G, K) for rewards (G, K), even if the function returns the advantages flat or as a numpy
+    array."""
     found = advantages(rewards.clone())
     return torch.as_tensor(found).detach().double().reshape(rewards.shape)
 
@@ -125,8 +127,8 @@ def scored(
 
 
 def slope(model: torch.nn.Module, value: Any, again: bool = False) -> Tensor:
-    """Return the gradient of a value on the trainable weights, as one vector. ``again`` keeps the graph for another
-    gradient."""
+    """Return the gradient of a value with respect to the trainable weights, as one vector. ``again`` keeps the graph
+    for another gradient."""
     parameters = [p for _, p in trainable(model)]
     found = torch.autograd.grad(value, parameters, retain_graph=again, allow_unused=True, materialize_grads=True)
     return torch.cat([part.flatten().float() for part in found])
@@ -153,8 +155,8 @@ def entropy_cases(
     reference: torch.nn.Module | None,
     settings: Mapping[str, Any],
 ) -> Generator[EntropyCase]:
-    """Yield cases for all samples together and for each sample, at zero advantages and for the part that is even in the
-    advantages. Cases are computed on demand, because each case needs separate gradients.
+    """Yield two cases for all samples together and for each sample: one at zero advantages, and one for the gradient's
+    even part in the advantages. Cases are computed on demand, because each case needs separate gradients.
     """
     made, _, responses = answered(render, tokenizer, model, prompts, (4, 2, 5, 3))
     temperature = float(settings.get("temperature") or 1.0)
@@ -164,7 +166,7 @@ def entropy_cases(
     with without_dropout(model), without_critic(model, backward, made, responses), last_layers(model, backward):
         for name, own in groups:
             some, said = made[own], responses[own]
-            # small, so that both signs count and no policy gradient dominates that of the entropy
+            # small, so that the policy gradient does not dominate the gradient of the entropy
             ones = torch.full((len(some),), 1e-3, device=device_of(model))
             plus = gradient(model, backward, some, said, ones)
             none = unmoved(model, backward, some, said)
@@ -206,10 +208,11 @@ DIRECTION = 2_000_000
 
 @contextmanager
 def last_layers(model: torch.nn.Module, backward: Callable[..., Any]) -> Iterator[None]:
-    """Train only the layers nearest to the logits of a large model inside the block, so that a backward pass ends
-    there.
+    """For a large model, train only the layers nearest to the logits inside the block, so that a backward pass ends at
+    these layers.
 
-    A trainer's own `backward` may expect a gradient on every parameter, so all parameters stay trainable for it.
+    If the trainer has its own `backward`, all parameters stay trainable, because the trainer may expect a gradient on
+    every parameter.
     """
     kept: list[Tensor] = [p for _, p in trainable(model)]
     if isinstance(backward, PlainBackward) and sum(p.numel() for p in kept) > DIRECTION:
@@ -263,8 +266,8 @@ def _moves(
 
 
 def _beside(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:
-    """Return the larger of two cosines between two vectors: of the vectors themselves, and after removing from both the
-    part along a third vector."""
+    """Return the cosine of two vectors, or their cosine after the part along a third vector is removed from both,
+    whichever is larger."""
     whole, along = cosine(left, entropy), surprise / surprise.norm().clamp(min=1e-12)
     rest, wanted = left - (left @ along) * along, entropy - (entropy @ along) * along
     if float(rest.norm()) < 0.05 * float(left.norm()):
@@ -331,9 +334,9 @@ def plain_cosine(
     temperature: float,
 ) -> float | None:
     """Return the cosine between the gradient without advantages and the gradient of the mean log-probability, or None
-    if the former is zero.
+    if the gradient without advantages is zero.
 
-    All samples have the same length, so the loss's weights of tokens and samples do not matter.
+    All samples have the same length, so the weights that the loss gives to tokens and samples do not matter.
     """
     made, responses = alike(render, tokenizer, model, prompts)
     with without_dropout(model), last_layers(model, backward):
@@ -346,8 +349,8 @@ def plain_cosine(
 
 @contextmanager
 def weights_kept(model: torch.nn.Module) -> Iterator[None]:
-    """Undo changes that an update makes to the trainable weights inside the block, while a sampler's copy keeps its own
-    weights."""
+    """Undo the changes that updates inside the block make to the trainable weights. A sampler's copy of the weights is
+    not restored."""
     before = [(parameter, parameter.detach().clone()) for _, parameter in trainable(model)]
     try:
         yield
@@ -358,7 +361,7 @@ def weights_kept(model: torch.nn.Module) -> Iterator[None]:
 
 
 def move(model: torch.nn.Module) -> None:
-    """Change every trainable weight slightly, from a fixed random state."""
+    """Change every trainable weight slightly, with a fixed random state."""
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for _, parameter in trainable(model):

@@ -1,5 +1,5 @@
-"""Fixes random states. Inside a block, also fixes the number of threads or the mode of a model (no dropout, or eval
-mode without gradient checkpointing)."""
+"""Fixes random states and, inside a block, the number of threads or the mode of a model (no dropout, or eval mode
+without gradient checkpointing)."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def fixed_chance(seed: int = 0) -> None:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Use one CPU thread inside the block: with small matrices, several threads wait for each other, especially on a
-    busy machine."""
+    """Use one CPU thread inside the block. With small matrices, several threads mostly wait for each other, especially
+    on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -62,7 +62,7 @@ def without_dropout(*models: torch.nn.Module | None) -> Iterator[None]:
 
 @contextmanager
 def held_in_eval(*models: torch.nn.Module) -> Iterator[None]:
-    """Keep the models in eval mode without gradient checkpointing, whatever mode the block sets."""
+    """Keep the models in eval mode without gradient checkpointing, whatever mode the code in the block sets."""
     modules = [m for model in models for m in model.modules()]
     training = [m.training for m in modules]
     checkpointing = [(m, m.gradient_checkpointing) for m in modules if hasattr(m, "gradient_checkpointing")]

@@ -27,7 +27,7 @@ class Count(NamedTuple):
     missed: int
     """Tokens that the policy generated but that are not trained."""
     ends: int = 0
-    """Number of end tokens of turns among the foreign and missed tokens."""
+    """Number of end tokens of turns among the tokens in ``foreign`` and ``missed``."""
 
 
 def spoken(
@@ -37,12 +37,12 @@ def spoken(
     prompts: Sequence[Prompt] | None,
     turns: Sequence[str] | None,
 ) -> list[Conversation]:
-    """Return four conversations. ``roll`` returns ids (`rollout`), or ids and their mask (`env_mask`), one pair per
-    prompt.
+    """Return four conversations. For each prompt, ``roll`` returns ids (`rollout`), or ids and their mask (`env_mask`).
 
-    ``turns`` are answers of the policy to which the environment replies, turn by turn. Without ``turns``, the policy
-    generates canary tokens. If nothing replies, the policy generates a tool call in the format of the trainer's code or
-    prompts. Raises `Unjudged` if there is no text between two turns, or if the turns cannot be found in the ids.
+    ``turns`` are answers of the policy, turn by turn, to which the environment replies. Without ``turns``, the policy
+    generates canary tokens. If the environment does not reply to canary tokens, the policy generates a tool call in the
+    format of the trainer's code or prompts. Raises `Unjudged` if there is no text between two turns, or if the turns
+    cannot be found in the ids.
     """
     try:
         return _spoken(roll, model, tokenizer, prompts, turns)
@@ -59,7 +59,7 @@ def spoken(
 
 
 def _speakable(tokenizer: Any, text: str) -> bool:
-    """Return whether a tokenizer has ids for a text, because a custom tokenizer may know only some characters."""
+    """Return whether a tokenizer can encode a text. A custom tokenizer may know only some characters."""
     try:
         return bool(tokenizer.encode(text, add_special_tokens=False))
     except (ValueError, KeyError, IndexError):
@@ -74,8 +74,8 @@ FINAL = "It is done."
 
 
 def calls_of(roll: Callable[..., Any], prompts: Sequence[Prompt]) -> list[str]:
-    """Return texts that may call a tool: examples in the prompts, matches of the trainer's regular expressions, or a
-    call or a word between two tags of its code."""
+    """Return texts that may call a tool: examples in the prompts, matches of the trainer's regular expressions, and a
+    call or a word between two tags in the trainer's code."""
     texts, patterns = written_in([getattr(roll, "rollout", roll)])
     words = [str(m.get("content")) for p in prompts for m in (p if isinstance(p, list) else [{"content": p}])]
     shown = [found[0] for text in (*words, *texts) for found in re.finditer(r"<(\w+)>[^<>]{1,80}</\1>", text)]
@@ -117,7 +117,7 @@ _EXAMPLES: dict[str, Callable[[Any], str]] = {
     "ASSERT": lambda _: "",
     "ASSERT_NOT": lambda _: "",
 }
-"""A text for each kind of element of a regular expression."""
+"""An example text for each kind of element of a regular expression."""
 
 
 def _spoken(
@@ -158,7 +158,8 @@ def _answers(model: Any, tokenizer: Any, turns: Sequence[str] | None, prompt: Id
 
 
 def of_mask(conversations: Sequence[Conversation], end: int | None) -> Count:
-    """Return the errors of the trainer's own masks. Raises `Unjudged` if a mask differs in length from its ids."""
+    """Return the number of errors in the trainer's own masks. Raises `Unjudged` if a mask differs in length from its
+    ids."""
     foreign = missed = ends = 0
     for one in conversations:
         if one.marked is None or len(one.marked) != len(one.ids):
@@ -172,7 +173,7 @@ def of_mask(conversations: Sequence[Conversation], end: int | None) -> Count:
 
 
 def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Conversation]) -> Count:
-    """Return the errors in the selection of tokens that a loss trains."""
+    """Return the number of errors in a loss's selection of trained tokens."""
     with in_turns([(s.ids, _turns(s)) for s in conversations]):
         found = pushes(loss, model, [s.prompt for s in conversations], [s.ids for s in conversations])
     foreign = missed = 0

@@ -1,9 +1,9 @@
-"""Handles backbones and heads that are called separately: computes the logits of all positions, regardless of which
+"""Handles backbones and heads that are called separately. The logits of all positions are computed, regardless of which
 positions the trainer requests.
 
 To save memory, trainers apply the head only to hidden states that predict a response, in chunks, through the head's
-module or its weight. The head is therefore applied once to all states of a backbone, and the trainer's call is answered
-from the result.
+module or its weight. Therefore, the head is applied once to all states of a backbone, and the result of the trainer's
+call is taken from these logits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEPT = 8
 the head."""
 
 Given: TypeAlias = "tuple[Tensor, Tensor | None]"
-"""Ids (N, T) and attention mask of a forward pass."""
+"""The ids (N, T) and the attention mask of a forward pass."""
 
 
 class States:
@@ -53,12 +53,13 @@ class States:
         return own is not None and own.untyped_storage().data_ptr() == some.untyped_storage().data_ptr()
 
     def like(self, some: Tensor) -> bool:
-        """Return whether both tensors have a gradient or neither does."""
+        """Return whether these states and the states of this pass either both have a gradient or both have none."""
         return self.states is not None and self.states.requires_grad == some.requires_grad
 
     def places(self, some: Tensor) -> Tensor | None:
-        """Return (...,) the index of some states (..., H) among the N * T positions, or None if a state has no
-        position. Copies are identified by their values, in order, because equal states have the same preceding ids.
+        """Return the indices (...,) of some states (..., H) among the N * T positions, or None if a state is not found.
+        Copied states are identified by their values, in order, because states are equal only if their preceding ids are
+        equal.
         """
         own = self.states
         if own is None or some.shape[-1] != own.shape[-1]:
@@ -78,7 +79,7 @@ class States:
         return torch.tensor(found, device=some.device).view(some.shape[:-1])
 
     def _known(self, dtype: torch.dtype) -> dict[bytes, list[int]]:
-        """Return the positions of every row of states that have another precision."""
+        """Return the positions of states by their bytes, after conversion to this precision."""
         if dtype not in self._rows:
             assert self.states is not None
             self._rows[dtype] = {}
@@ -88,8 +89,8 @@ class States:
 
 
 def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: float = 1.0) -> tuple[Tensor, float]:
-    """Return (M, V) the gradient on logits that explains a gradient on states (M, H), for a loss with one token's
-    log-probability at each position.
+    """Return the gradient (M, V) on logits that explains a gradient on states (M, H). The loss must use the
+    log-probability of one token per position.
 
     The gradient on logits is ``c * (one_hot(token) - softmax(logits / T))``. The token is the best fit; T is the same
     for all positions, and is searched unless the given T fits.
@@ -100,8 +101,8 @@ def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: flo
         return found, temperature
 
     def fit(power: float, some: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the cosine (M, V) with the gradient that each token would cause, the size as a multiple of that
-        gradient, and the probabilities."""
+        """Return the cosine (M, V) with the gradient that each token would cause, the factor by which that gradient
+        must be multiplied, and the probabilities."""
         likely = (own / math.exp(power)).softmax(-1)
         mean = likely @ weight
         along = some @ weight.t() - (some * mean).sum(-1, keepdim=True)
@@ -144,9 +145,9 @@ class Heads:
 
     Args:
         given: finds the ids and the mask in the arguments of a call.
-        handed: takes a model, its input, the states (N, T, H) if known, and the logits (N, T, V) at all positions or at
-            the last positions, and may return other logits.
-        inside: whether a model is called as a whole and is therefore recorded elsewhere; not inside `opened`.
+        handed: receives a model, its input, the states (N, T, H) if known, and the logits (N, T, V) at all positions or
+            at the last positions; may return other logits.
+        inside: whether a model is called as a whole and is therefore recorded elsewhere; always false inside `opened`.
     """
 
     def __init__(
@@ -158,17 +159,17 @@ class Heads:
         self.given, self.handed, self.inside = given, handed, inside
         self.passes: list[States] = []
         self.depth = 0
-        """Number of heads in progress."""
+        """Number of calls of heads that are in progress."""
         self.open = False
         self.temperature = 1.0
-        """Temperature of a loss whose head is a plain function."""
+        """Temperature of the loss, for a head that is called as a plain function."""
 
     def _quiet(self) -> bool:
         return self.depth > 0 or (self.inside() and not self.open)
 
     @contextmanager
     def opened(self) -> Iterator[None]:
-        """Keep, inside the block, the logits of a model that is called as a whole."""
+        """Record the logits of a model inside the block even if the model is called as a whole."""
         before, self.open = self.open, True
         try:
             yield
@@ -178,7 +179,7 @@ class Heads:
     @contextmanager
     def watched(self, model: Any, first: Any, makers: Sequence[Any], last: Any) -> Iterator[None]:
         """Record, inside the block, the module that takes the ids, the modules that may return the states, and the
-        head. Copies keep the hooks but are ignored."""
+        head. Copies of a model keep its hooks, but are ignored."""
 
         def asked(module: Any, args: Any, kwargs: dict[str, Any], output: Any) -> None:
             found = None if module is not first or self._quiet() else self.given(args, kwargs)
@@ -218,7 +219,8 @@ class Heads:
             one.states = states
 
     def product(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Treat a product as the head's if its factors are states and a matrix of the size of the head's weight."""
+        """Wrap a product, and treat its result as the head's output if the factors are states and a matrix of the size
+        of the head's weight."""
 
         @functools.wraps(function)
         def product(*args: Any, out: Tensor | None = None, **kwargs: Any) -> Any:
@@ -249,7 +251,8 @@ class Heads:
     def _taken(
         self, some: Tensor, output: Tensor, project: Callable[[Tensor], Any], passes: Sequence[States]
     ) -> Tensor | None:
-        """Return the head's output for some states, from the replaced logits, or None if no pass contains them."""
+        """Return the head's output for some states, taken from the replaced logits, or None if no pass contains the
+        states."""
         enabled = torch.is_grad_enabled()
         for one in sorted(passes, key=lambda p: (p.shares(some), not enabled or p.like(some)))[::-1]:
             at = one.places(some)
@@ -259,8 +262,8 @@ class Heads:
         return None
 
     def _logits(self, one: States, some: Tensor, project: Callable[[Tensor], Any]) -> Tensor:
-        """Return the logits (N, T, V), computed only once. A checkpointed region saves none of the tensors, because the
-        logits are not recomputed."""
+        """Return the logits (N, T, V), computed only once. Inside a checkpointed region, no tensor is saved for
+        recomputation, because the logits are not recomputed."""
         if one.logits is None:
             assert one.states is not None
             states = one.states.to(some.dtype)
@@ -280,8 +283,8 @@ class Heads:
         return one.logits
 
     def _passed_on(self, gradient: Tensor, logits: Tensor, head: Any) -> None:
-        """For logits (N, T, V) without a gradient, set the gradient that explains the gradient of the states (N, T,
-        H)."""
+        """Set the gradient of logits (N, T, V) that have none to the gradient that explains the gradient of the states
+        (N, T, H)."""
         if not logits.retains_grad or logits.grad is not None:
             return
         left, made = gradient.flatten(0, 1).double(), logits.detach().flatten(0, 1).double()
@@ -291,7 +294,7 @@ class Heads:
         logits.grad = found.view(logits.shape).to(logits.dtype)
 
     def _alone(self, head: Any, output: Tensor) -> Tensor | None:
-        """Handle other states, with logits of the last positions of a batch or only of its last position."""
+        """Handle other states, for which the trainer requests the logits of the last positions of a batch."""
         one = next((p for p in reversed(self.passes) if p.head is head), None)
         if one is None or len(output) != len(one.given[0]):
             return None

@@ -1,4 +1,4 @@
-"""Tests a reward function with crafted responses, including published attacks that earn undeserved rewards.
+"""Tests a reward function with crafted responses, including published attacks that obtain rewards for wrong responses.
 
 The attacks are empty and reasoning-opener responses (https://arxiv.org/abs/2507.08794), substrings, many answers at
 once, and prompt injection of judges. Substrings and many answers come from threads of huggingface/open-r1 and
@@ -42,8 +42,7 @@ def takes_columns(reward: Callable[..., Any]) -> bool:
 
 
 def scores(reward: Callable[..., Any], graded: Sequence[Graded], responses: Sequence[str], golds: Any = None) -> Any:
-    """Return the unprocessed result of a reward function for these responses to the prompts of ``graded``.
-
+    """Return the unprocessed result of a reward function for these responses to the prompts of ``graded``. If given,
     ``golds`` replace the gold answers.
     """
     prompts = [prompt for prompt, *_ in graded]
@@ -75,12 +74,12 @@ def numbers(found: Any, count: int) -> list[float | None]:
 
 
 def score(reward: Callable[..., Any], example: Graded, response: str, gold: Any = None) -> float | None:
-    """Return the reward of one response, or None if it is omitted."""
+    """Return the reward of one response, or None if the reward function omits the response."""
     return numbers(scores(reward, [example], [response], None if gold is None else [gold]), 1)[0]
 
 
 def attacks(example: Graded, other: str) -> list[Crafted]:
-    """Return incorrect responses that are derived from a graded response; ``other`` is the gold answer to another
+    """Return incorrect responses that are derived from a graded response. ``other`` is the gold answer to another
     prompt."""
     _, gold, right, wrong = example
     made = [
@@ -123,7 +122,7 @@ def _decoys(answer: str, other: str) -> tuple[str, str]:
 
 
 def odd(example: Graded) -> list[str]:
-    """Return responses that break parsers, both without context and in the form of the correct response."""
+    """Return answers that break parsers, both alone and in place of the answer in the correct response."""
     _, gold, right, wrong = example
     texts = ["", " ", "\n", "None", "nan", "-inf", "1/0", "9" * 5000, "²", "1e999", "1,,2.3.4", "\x00", "🙂" * 50]
     texts += ["\\boxed{", "\\boxed{\\frac{1}{", "}{", "####", '{"a": [', "twelve apples"]
@@ -133,5 +132,5 @@ def odd(example: Graded) -> list[str]:
 
 
 def finite(value: float | None) -> bool:
-    """Return whether a reward is a finite number or is deliberately omitted."""
+    """Return whether a reward is a finite number, or None for an omitted response."""
     return value is None or math.isfinite(value)

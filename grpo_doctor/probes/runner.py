@@ -1,4 +1,4 @@
-"""Runs the probes on an adapter, one after another, and restores the adapter."""
+"""Runs the probes on an adapter, one after another, and restores the adapter after each probe."""
 
 from __future__ import annotations
 
@@ -43,18 +43,19 @@ TIME_LIMIT = 60.0
 """Time limit of one probe in seconds."""
 
 CALLS = 100
-"""Number of calls of the slowest entry point to which the time limit of a probe is extended; no probe makes more
-calls."""
+"""The time limit of a probe is extended to the duration of this many calls of the slowest entry point, because no probe
+makes more calls."""
 
 _NUMBER = re.compile(r"\d+")
-"""Parts of a message that vary between exceptions with the same reason: shapes, versions, addresses."""
+"""Matches the parts of a message that vary between exceptions with the same reason: shapes, versions, addresses."""
 
 _OURS = (os.path.dirname(os.path.dirname(os.path.abspath(seams_module.__file__))), str(home("checks")))
 
 
 @dataclasses.dataclass
 class Result:
-    """The result of one probe: a finding, a reason why it could not judge, or neither if the property holds."""
+    """The result of one probe: a finding, the reason why the probe could not judge, or neither if the tested property
+    is true."""
 
     check: Check
     finding: Finding | None = None
@@ -86,9 +87,9 @@ def run_probes(
 ) -> Diagnosis:
     """Run every probe of the catalogue whose entry points the adapter has.
 
-    The adapter's model, optimizer, tokenizer and settings and the random generators are restored. Exceptions of an
-    entry point are reported in the coverage and in the notes. The other probes still run, but the verdict is at best
-    unjudged.
+    The adapter's model, optimizer, tokenizer and settings, and the random generators, are restored. An exception that
+    an entry point raises is reported in the coverage and in the notes. The other probes still run, but the verdict
+    cannot be better than unjudged.
 
     Args:
         time_limit: seconds for each probe, enforced by an alarm signal in the main thread of a POSIX system.
@@ -140,16 +141,16 @@ CORE = {
     "KL": ("KL003", "KL004", "KL006"),
     "padding": ("PAD001", "PAD004"),
 }
-"""Properties that a trainer must satisfy, with the probes for each property; at least one of the probes must prove
-it."""
+"""Properties that a trainer must have, with the probes for each property. At least one probe of each property must
+pass."""
 
 NAMED = 4
 """Maximum number of unjudged properties in the verdict; the report lists all properties."""
 
 
 def _short_of(headline: str, results: list[Result], useless: list[str], adapter: Adapter) -> tuple[Verdict, str]:
-    """Return the verdict and its sentence if no defect was found. The sentence names properties that could have been
-    judged but were not."""
+    """Return the verdict, and the sentence that explains it, if no defect was found. The sentence names the properties
+    that could not be judged or were not probed."""
     unfinished = [r for r in results if r.why and not r.needs]
     withheld = [r for r in results if r.withheld]
     passed = f"All probed properties hold ({sum(r.passed for r in results)})."
@@ -184,7 +185,7 @@ def _short_of(headline: str, results: list[Result], useless: list[str], adapter:
 
 
 def _without_dead_ends(results: list[Result]) -> None:
-    """Remove references to probes without a finding."""
+    """Remove references to probes without a finding from the reasons."""
     found = {r.check.code for r in results if r.finding is not None}
     for r in results:
         why, _, code = r.why.partition("; see ")
@@ -201,10 +202,10 @@ def _told_once(unfinished: list[Result]) -> list[str]:
 
 
 def _unused(adapter: Adapter, results: list[Result], whole: bool) -> tuple[list[str], list[str]]:
-    """Return one line for each entry point of the adapter that did not contribute to any judgement, with the reason.
+    """Return one line, with the reason, for each entry point of the adapter that could not be used to judge anything.
     Also return one line for each entry point that no probe called because the adapter lacks a related object.
 
-    With ``whole``, every probe was run, so entry points that were never called also count.
+    If ``whole`` is true, every probe was run, so entry points that were never called are included.
     """
     useless, lacking = [], []
     for name in adapter.seams:
@@ -217,7 +218,7 @@ def _unused(adapter: Adapter, results: list[Result], whole: bool) -> tuple[list[
             if not tried:
                 continue
         if not tried and any(r.inapplicable for r in asked):
-            continue  # a reference without a KL term
+            continue  # such as a reference without a KL term
         why = next((r.why for r in blind or tried or asked if r.why), "no probe uses it")
         judged = any(not r.needs for r in tried) and 2 * len(blind) < len(tried)  # exceptions are reported separately
         if not judged and (tried or whole):
@@ -226,9 +227,9 @@ def _unused(adapter: Adapter, results: list[Result], whole: bool) -> tuple[list[
 
 
 def _counted(adapter: Adapter, called: dict[str, tuple[Any, ...]], slowest: list[float]) -> Adapter:
-    """Return the adapter with entry points that record their last arguments, most recent last, and the duration of the
-    slowest call in seconds. A call with advantages of 0, which is the baseline of another call, does not replace that
-    call."""
+    """Return the adapter with entry points that record their last arguments, and the duration of the slowest call in
+    seconds. The most recently called entry point comes last. A call with advantages of 0 is the baseline of another
+    call, and does not replace the recorded arguments."""
 
     def noting(name: str, seam: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(seam)
@@ -298,8 +299,8 @@ def examine(
 
 
 def _prompts_for(render: Callable[..., Any] | None, snapshot: Snapshot) -> list[Prompt] | None:
-    """Return the default prompts as texts for a trainer that fails on dialogues, or None for a trainer that accepts
-    dialogues."""
+    """Return the default prompts as plain texts for a trainer that fails on dialogues, and None for a trainer that
+    accepts dialogues."""
     if render is None:
         return None
     texts: list[Prompt] = [dialogue[-1]["content"] for dialogue in PROMPTS if not isinstance(dialogue, str)]
@@ -311,8 +312,8 @@ def _prompts_for(render: Callable[..., Any] | None, snapshot: Snapshot) -> list[
 
 
 def _tried(call: Callable[[], T], snapshot: Snapshot) -> T | None:
-    """Return the result of the user's code, or None if it raises an exception, which the probes then report. The state
-    is restored afterwards."""
+    """Return the result of the user's code, or None if the code raises an exception, which the probes then report. The
+    state is restored afterwards."""
     try:
         return call()
     except (KeyboardInterrupt, Undrawn):
@@ -334,8 +335,8 @@ def _refuse_unknown(catalogue: Catalogue) -> None:
 
 
 def sampler_copies(adapter: Adapter, seams: Mapping[str, Any], snapshot: Snapshot) -> list[Any]:
-    """Yield the sampler's own copies of the model, which a probe may also change; searching for them has no side
-    effects."""
+    """Return the sampler's own copies of the model, which a probe may change as well. Searching for the copies has no
+    side effects."""
     roll = seams.get("rollout") or seams.get("sample")
     if roll is None or adapter.model is None:
         return []
@@ -379,7 +380,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
     return Finding(
         code=check.code,
         name=check.name,
-        kind="defect",  # the code itself proves the finding, whatever the kind of the check on records
+        kind="defect",  # a defect proven on the code, even if the check on records is of another kind
         severity=str(max(levels, default=check.probe_severity)),
         confidence="high",
         onset_step=0,
@@ -393,7 +394,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
 def loaded(load: Callable[[], Adapter], path: Path, time_limit: float) -> Adapter:
     """Return the adapter that ``load`` builds from a user's file.
 
-    Raises `AdapterError` with the location for any exception of the file, and if the file exceeds the time limit.
+    Raises `AdapterError`, with the location, if the file raises any exception or exceeds the time limit.
     """
     try:
         with _within(time_limit):
@@ -416,7 +417,7 @@ def where(error: BaseException) -> str:
 
 
 SMALL = 2_000_000
-"""Maximum number of parameters for which a model's layers finish before a second thread starts."""
+"""Maximum number of parameters of a small model, whose layers finish before a second thread starts."""
 
 
 def _is_small(given: Mapping[str, Any]) -> bool:
@@ -426,8 +427,8 @@ def _is_small(given: Mapping[str, Any]) -> bool:
 
 @contextmanager
 def _within(seconds: float, allowed: Callable[[], float] = lambda: 0.0) -> Iterator[None]:
-    """If signals are available, raise `TimeoutError` in the block after this many seconds, or after the extended
-    limit."""
+    """Raise `TimeoutError` in the block after this many seconds, or after the extended limit, if the system has alarm
+    signals."""
     if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -451,7 +452,7 @@ def _within(seconds: float, allowed: Callable[[], float] = lambda: 0.0) -> Itera
 
 
 def holds(adapter: Adapter, code: str) -> None:
-    """Raise AssertionError if the probe of this check fires above info, or cannot judge."""
+    """Raise AssertionError if the probe of this check reports a finding above info, or cannot judge."""
     result = next(examine(adapter, Catalogue([load().checks[code]]), {}))
     assert not result.why, f"{code} could not be judged: {result.why}"
     if result.finding is not None:

@@ -1,9 +1,9 @@
-"""Locates the samples of a loss in the forward passes of its model, even if they are padded on either side, shifted,
-packed or repacked.
+"""Locates the samples of a loss in the forward passes of its model, even if the samples are padded on any side,
+shifted, packed or repacked.
 
 Samples are found by their ids, without assumptions about the layout. A row may contain one or several samples. The last
-token of a response may be missing if the trainer passes all tokens except the last one to the model. The last token is
-then cut off at the end of the row, or replaced by padding if each sample was cut before padding.
+token of a response may be missing if the trainer passes all tokens except the last one to the model. A missing last
+token is cut off at the end of the row, or replaced by padding if each sample was cut before padding.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Sample(NamedTuple):
     """Position of the first token of the response, or one past the last token of the row if the response is cut off."""
     response: Ids
     low: int
-    """Position of the first token that belongs to the sample, or 0 for the first sample of a row."""
+    """First position of the sample's part of the row, which is 0 for the first sample of a row."""
     high: int
     """One past the last position of the sample: the next sample's first token, or the end of the row."""
 
@@ -43,19 +43,21 @@ class Sample(NamedTuple):
         return _lacks_last(self.forward.input_ids[self.row].tolist(), self.said, self.response)
 
     def ids(self) -> Tensor:
-        """Return (T,) the ids of the sample's part of the row, including padding, and the last token if the model lacks
-        it."""
+        """Return the ids (T,) of the sample's part of the row, including padding, and including the last token if the
+        model did not receive it."""
         return self._with_last(self.forward.input_ids[self.row, self.low : self.high], self.response[-1:])
 
     def _with_last(self, values: Tensor, last: Sequence[int]) -> Tensor:
-        """Return (T,) the values of the sample's part of the row, plus ``last`` if the model lacks the last token."""
+        """Return the values (T,) of the sample's part of the row, with ``last`` inserted if the model did not receive
+        the last token."""
         if not self.lacks_last():
             return values
         at = self.said + len(self.response) - 1 - self.low
         return torch.cat([values[:at], values.new_tensor(last), values[at + 1 :]])
 
     def real(self) -> Tensor:
-        """Return (T,) 1 for attended tokens or, without a mask, for the sample's own tokens and trained tokens."""
+        """Return a mask (T,) that is 1 for attended tokens or, without an attention mask, for the sample's own tokens
+        and for trained tokens."""
         end = self.said + len(self.response)
         mask = self.forward.attention_mask
         if mask is None:
@@ -67,26 +69,26 @@ class Sample(NamedTuple):
         return self._with_last(mask[self.row, self.low : self.high].long(), [1])
 
     def of_logits(self, values: Tensor, fill: float) -> Tensor:
-        """Return (T,) for each token the value at the logit position that predicts the token."""
+        """Return, for each of T tokens, the value at the logit position that predicts the token."""
         kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
         places = torch.arange(self.low, self.low + len(self.ids()), device=values.device) - 1 - kept
         inside = (places >= 0) & (places < len(values))
         return torch.where(inside, values[places.clamp(0, len(values) - 1)], torch.full_like(values[:1], fill))
 
     def trained(self) -> Tensor:
-        """Return (T,) bool: whether the logits that predict a token have a gradient."""
+        """Return a mask (T,) of bool: whether the logits that predict a token have a gradient."""
         gradient = self.forward.gradient
         if gradient is None:
             return torch.zeros(len(self.ids()), dtype=torch.bool, device=self.forward.logits.device)
         return self.of_logits((gradient[self.row].abs().amax(-1) > 0).float(), 0.0) > 0
 
     def holds(self, marked: Tensor) -> bool:
-        """Return whether every token of the response is marked (T,)."""
+        """Return whether a mask (T,) marks every token of the response."""
         first = self.said - self.low
         return bool(marked[first : first + len(self.response)].all())
 
     def logprobs(self, temperature: float = 1.0) -> Tensor:
-        """Return (T-1,) log-probabilities of every token except the first; 0 if no logits predict a token."""
+        """Return the log-probabilities (T-1,) of every token except the first; 0 for a token that no logits predict."""
         ids = self.ids()
         kept = self.forward.input_ids.shape[1] - self.forward.logits.shape[1]
         table = (self.forward.logits[self.row].detach().float() / temperature).log_softmax(-1)
@@ -97,13 +99,13 @@ class Sample(NamedTuple):
 
 
 def located(forwards: Sequence[Forward], prompts: Sequence[Ids], responses: Sequence[Ids]) -> list[Sample | None]:
-    """Return the position of each sample in the first forward pass that contains it or has a gradient on it, or None
-    without such a pass.
+    """Return each sample with its position in a forward pass, or None if no pass contains the sample. A pass with a
+    gradient on the sample is preferred.
 
-    A response that follows its own prompt is preferred to one that follows other ids. A row may lack the last token of
-    a response if the model receives all tokens except the last one, or if the trainer lost that token. The gradient at
-    the position of the missing token distinguishes the two cases. Without a gradient, shorter rows of the batch decide,
-    by whether they have their last token.
+    A response after its own prompt is preferred to a response after other ids. A row may lack the last token of a
+    response, because the model receives all tokens except the last one, or because the trainer lost it. The gradient at
+    the position of the missing token distinguishes the two cases. Without a gradient, shorter rows of the batch decide:
+    they show whether the model receives last tokens.
     """
     rows = [(f, n, f.input_ids[n].tolist()) for f in forwards for n in range(len(f.input_ids))]
     known = [list(p) for p in prompts if p]
@@ -118,8 +120,7 @@ _Place = tuple[Forward, int, int, int, Ids]
 
 
 def _whole(at: _Place) -> bool:
-    """Return whether a row continues after the response, so that the response is followed by padding and not by the end
-    of the row."""
+    """Return whether the response is complete and the row continues after it."""
     forward, row, _, said, response = at
     whole = not _lacks_last(forward.input_ids[row].tolist(), said, response)
     return whole and said + len(response) < forward.input_ids.shape[1]
@@ -134,8 +135,8 @@ def _lacks_last(ids: Ids, said: int, response: Ids) -> bool:
 def _best(
     rows: Sequence[tuple[Forward, int, Ids]], prompt: Ids, response: Ids, known: Sequence[Ids], cut: bool = False
 ) -> _Place | None:
-    """Return the pass, the row, the start, the position of the response, and the response. With ``cut``, the last token
-    of the response may be untrained."""
+    """Return the best match for a sample: the pass, the row, the start, the position of the response, and the response.
+    With ``cut``, the last token of the response may be untrained."""
     best: tuple[tuple[bool, bool, bool], _Place] | None = None
     for forward, n, ids in rows:
         for said in (*_places(ids, response), *_before_padding(forward, n, ids, response)):
@@ -147,7 +148,7 @@ def _best(
             start = said - len(prompt) if own else _first(forward, n, said)
             grad = forward.gradient
             if not cut and said + len(response) > len(ids) and grad is not None and not bool(grad[n, -1].any()):
-                continue  # not cut off: nothing predicts the token
+                continue  # not a cut response, because nothing predicts the token
             rank = own, grad is not None and bool(grad[n].any()), not lacks
             if best is None or rank > best[0]:
                 best = rank, (forward, n, start, said, response)
@@ -155,8 +156,8 @@ def _best(
 
 
 def _places(ids: Ids, response: Ids) -> list[int]:
-    """Return the positions of the response in a row, possibly without its last token if the end of the row cuts it
-    off."""
+    """Return the positions of the response in a row, including a position at which the end of the row cuts off the last
+    token."""
     size = len(response)
     whole = [n for n in range(1, len(ids) - size + 1) if ids[n] == response[0] and ids[n : n + size] == response]
     cut = len(ids) - size + 1
@@ -190,7 +191,7 @@ def _unmistakable(response: Ids, lacks: bool) -> bool:
 
 
 def _first(forward: Forward, row: int, said: int) -> int:
-    """Return the first attended position, without a gap before the response."""
+    """Return the start of the attended tokens that precede the response without a gap."""
     mask = forward.attention_mask
     if mask is None:
         return 0

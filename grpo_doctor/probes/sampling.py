@@ -1,4 +1,4 @@
-"""Measures what a sampler draws: its tokens from a fixed random state, the log-probabilities of these tokens, and the
+"""Measures what a sampler draws: its tokens with a fixed random state, the log-probabilities of these tokens, and the
 temperature."""
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TOLD = ("return_dict_in_generate", "output_scores", "output_logits")
 
 
 def _told(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
-    """Return arguments with which ``generate`` produces a shorter output and returns its scores."""
+    """Return arguments with which ``generate`` produces a shorter output and returns the scores of that output."""
     config = kwargs.get("generation_config")
     if config is not None:
         config = copy.deepcopy(config)
@@ -55,13 +55,13 @@ LIBRARY_TOP_K = 50
 
 def _shut_out(found: Any) -> list[tuple[float, bool]]:
     """Return the mean probability at each step of the tokens that the processors exclude, except a few special tokens.
-    The second result is whether the library's default number of tokens remains."""
+    The second result is whether exactly the library's default number of tokens remains."""
     out = []
     for score, logits in zip(found.scores, found.logits or (), strict=False):
         shut = score.isinf()
         best = score.masked_fill(shut, -torch.inf).topk(2, -1)
         raw = logits.to(score).gather(-1, best.indices)
-        # the odds of the two most likely tokens, which filters keep, show the temperature
+        # filters keep the odds of the two most likely tokens, which show the temperature
         temperature = ((raw[:, :1] - raw[:, 1:]) / (best.values[:, :1] - best.values[:, 1:])).nan_to_num(1.0, 1.0, 1.0)
         mass = ((logits.to(score) / temperature.clamp(0.05, 20)).softmax(-1) * shut).sum(-1)
         left = shut.shape[-1] - shut.sum(-1)
@@ -70,9 +70,8 @@ def _shut_out(found: Any) -> list[tuple[float, bool]]:
 
 
 def _of_rows(told: Sequence[tuple[Ids, Tensor]], new: Tensor) -> Tensor | None:
-    """Return (N, R) scores of the new tokens (N, R), from one or several calls of ``generate``.
-
-    Return None if a row is not found.
+    """Return the scores of the new tokens (N, R), from one or several calls of ``generate``. Return None if a row is
+    not found.
     """
     left, out = list(told), torch.zeros(new.shape, device=new.device)
     for n, row in enumerate(new.tolist()):
@@ -90,7 +89,8 @@ class Drawn(NamedTuple):
     tokens: Tensor
     """(N, P + R), including the prompt."""
     logprobs: Tensor | None
-    """(N, R) under the distribution that was sampled from (after every processor), or None if unknown."""
+    """(N, R): log-probabilities under the distribution that was sampled from (after every processor), or None if
+    unknown."""
     shut: float
     """Mean probability at each step of the tokens that a filter (top-p, top-k, min-p) excluded; 0 if unknown."""
     default: bool
@@ -100,7 +100,7 @@ class Drawn(NamedTuple):
 def drawn(
     sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, seed: int = 0, most: int = LONGEST
 ) -> Drawn:
-    """Return the draws of `sample` from a fixed random state, with at most this many new tokens if it calls
+    """Return the draws of `sample` with a fixed random state, with at most this many new tokens if `sample` calls
     ``generate``."""
     fixed_chance(seed)
     told: list[tuple[Ids, Tensor]] = []
@@ -131,12 +131,12 @@ def drawn(
 def sampled(
     sample: Callable[..., Any], ids: Tensor, real: Tensor, model: Any = None, seed: int = 0, most: int = LONGEST
 ) -> Tensor:
-    """Return tokens (N, P + R) that `sample` draws from a fixed random state."""
+    """Return tokens (N, P + R) that `sample` draws with a fixed random state."""
     return drawn(sample, model, ids, real, seed, most).tokens
 
 
 def finished(tokens: Tensor, width: int, end: frozenset[int] | set[int]) -> list[Ids]:
-    """Return the responses in (N, P + R): from the padded width of the prompts up to and including the first end
+    """Return the responses in tokens (N, P + R), from the padded width of the prompts up to and including the first end
     token."""
     rows = []
     for row in tokens[:, width:].tolist():
@@ -154,8 +154,8 @@ def end_ids(tokenizer: Any, model: Any) -> frozenset[int]:
 
 
 def agreement(one: Tensor, two: Tensor, width: int) -> float:
-    """Return the share of equal new tokens of two outputs (N, P + R), after the width of the prompts. Tokens that only
-    one output has count as unequal."""
+    """Return the share of new tokens (after the width of the prompts) that are equal in two outputs (N, P + R). A token
+    that only one output has counts as unequal."""
     a, b = one[:, width:], two[:, width:]
     shared = min(a.shape[1], b.shape[1])
     return float((a[:, :shared] == b[:, :shared]).sum()) / (len(a) * max(a.shape[1], b.shape[1]))

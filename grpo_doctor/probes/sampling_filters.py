@@ -1,6 +1,7 @@
 """Measures how a sampler draws from scripted logits: its temperature, and the tokens that its filters exclude.
 
-If torch draws the tokens, its input probabilities show temperature and filters directly; otherwise, draws are counted.
+If torch draws the tokens, the probabilities that it receives show temperature and filters directly; otherwise, draws
+are counted.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from .sampling import sampled
 
 
 class Scripted:
-    """A sampler whose model gives some words these logits after a prompt and excludes all other tokens."""
+    """A sampler whose model assigns these logits to some words after a prompt, and excludes all other tokens."""
 
     def __init__(self, sample: Callable[..., Any], model: Any, row: Ids, words: Ids, logits: Tensor, end: int | None):
         self.sample, self.model, self.row, self.words = sample, model, row, words
@@ -32,11 +33,11 @@ class Scripted:
         self.script[words] = logits
         self.over = self.script if end is None else torch.full((size,), -1e4).index_fill(0, torch.tensor([end]), 0.0)
         self.scripted = False
-        """Whether the last pass returned the words' logits and not the logits that end a row."""
+        """Whether the last pass returned the logits of the words, not the logits that end a row."""
 
     def _drawn(self, rows: int, most: int, seed: int) -> Tensor:
-        """Return the new tokens of some rows. After enough forward passes (a sampler may process one row at a time),
-        each row ends immediately."""
+        """Return the new tokens of some rows. After enough forward passes, each row ends immediately. A sampler may
+        process one row at a time."""
 
         def logits(n: int, _: Any) -> Tensor:
             self.scripted = n < most
@@ -47,7 +48,7 @@ class Scripted:
             return sampled(self.sample, ids, torch.ones_like(ids), self.model, seed)[:, ids.shape[1] :]
 
     def handed(self) -> list[Tensor]:
-        """Return the probabilities from which torch draws (largest first), or nothing if the sampler draws by other
+        """Return the probabilities from which torch draws, the largest first, or nothing if the sampler draws by other
         means."""
         seen: list[Tensor] = []
 
@@ -82,15 +83,13 @@ def _watched(multinomial: Callable[..., Tensor], keep: Callable[[Tensor], None])
 
 
 def shut_out(sample: Callable[..., Any], model: Any, tokenizer: Any, rows: Sequence[Ids], temperature: float) -> float:
-    """Return the total probability of the words that a sampler never draws.
-
-    At the sampler's temperature, 8 of 64 words share 0.85 of the probability, as for a trained policy. If draws are
-    counted, each word is expected at least five times. One word in 150 is missing by chance, so up to five missing
-    words are allowed.
+    """Return the total probability of the words that a sampler never draws. At the sampler's temperature, 8 of 64 words
+    have 0.85 of the probability, as for a trained policy. If draws are counted, each word is expected at least five
+    times. By chance, one word in 150 is never drawn, so up to five missing words are allowed.
     """
     words = plain_ids(tokenizer, model, rows, count=64)
     likely = len(words) // 8
-    # all differ, because a top-k may keep all ties of its last token
+    # all logits differ, because a top-k may keep all ties
     shares = torch.linspace(1.05, 0.95, len(words)) * 0.15 / (len(words) - likely)
     shares[:likely] = torch.linspace(1.05, 0.95, likely) * 0.85 / likely
     shares /= shares.sum()
@@ -115,7 +114,7 @@ def measured_temperature(
 ) -> Measured:
     """Return the temperature at which a sampler draws tokens from scripted logits; 0 means greedy.
 
-    Six tokens have logits that differ by half the declared temperature. Filters keep the odds of the remaining tokens.
+    The logits of six tokens are spaced by half the declared temperature. Filters keep the odds of the remaining tokens.
     """
     words = plain_ids(tokenizer, model, rows)[:6]
     steps = torch.arange(len(words)) * 0.5 * declared

@@ -19,7 +19,7 @@ _ROWS, _WIDE, _SMALL = 4, 12, 64
 
 
 def as_code(name: str, *given: Any) -> str:
-    """Return a call of an entry point as code, with ids as lists of int."""
+    """Return a call of an entry point as Python code, with ids as lists of int."""
     names = list(inspect.signature(getattr(Seams, name)).parameters)[1:]
     parts = [f"{n}={_shown(value)}" for n, value in zip(names, given, strict=False)]
     return f"{name}({', '.join(parts)})"
@@ -32,7 +32,7 @@ def _shown(value: Any) -> str:
     if isinstance(value, list | tuple):
         limit = _ROWS if any(isinstance(v, list | tuple | str | dict) for v in value) else _WIDE
         parts = [_shown(v) for v in value]
-        if len(parts) > limit:  # a padded row may be padded on either side
+        if len(parts) > limit:  # a row may be padded on the left or right
             parts[limit // 2 : -limit // 2] = ["…"]
         return f"[{', '.join(parts)}]"
     if isinstance(value, dict):
@@ -93,6 +93,6 @@ def _case(finding: Finding) -> str:
 
 
 def _line(text: str) -> str:
-    """Return text that cannot end a comment or a docstring."""
+    """Return the text in a form that cannot end a comment or a docstring."""
     plain = "".join(c if c.isprintable() else " " for c in text).replace("\\", "/")
     return re.sub(r"\s+", " ", plain).replace('"""', "'''")

@@ -1,8 +1,8 @@
 """Reads a training script as a sequence of statements, and executes the statements that create given objects.
 
-The sequence ends at the first ``backward``. The sequence follows the block under ``if __name__``, called functions of
-the trainer (with their parameters), and the first pass of each loop. Only the statements that the requested names
-depend on are run, so nothing is trained.
+The sequence ends at the first ``backward``. The sequence includes the block under ``if __name__``, called functions of
+the trainer (with their parameters), and the first iteration of each loop. Only statements on which the requested names
+depend are run, so nothing is trained.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _CONFIGURES = frozenset(
     "freeze gradient_checkpointing_disable gradient_checkpointing_enable half makedirs mkdir requires_grad_ "
     "resize_token_embeddings set_defaults setdefault to update".split()
 )
-"""Methods that change only the object on which they are called, or that create a folder."""
+"""Methods that only change the object on which they are called, or that create a folder."""
 
 
 class Own(NamedTuple):
@@ -47,12 +47,12 @@ class Statement(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A training loop, or a statement that calls a method which contains one."""
+    """A training loop, or a statement that calls a method with a training loop."""
 
     node: ast.stmt
     file: Path
     start: int
-    """The number of statements of the sequence that precede it."""
+    """The number of statements of the sequence that precede the loop."""
 
 
 def parsed(path: Path) -> ast.Module:
@@ -68,8 +68,8 @@ def parsed(path: Path) -> ast.Module:
 
 
 def roots(path: Path) -> list[Path]:
-    """Return the folders from which a file may import: its own folder and the three folders above, with or without
-    ``src``."""
+    """Return the folders from which a file may import: its own folder, the three folders above it, and their ``src``
+    folders."""
     above = [path.absolute().parent, *list(path.absolute().parents)[1:4]]
     return [root for folder in above for root in (folder, folder / "src")]
 
@@ -105,7 +105,7 @@ class Script:
                     try:
                         self.trees[other] = parsed(other)
                     except AdapterError:
-                        continue  # the trainer cannot import the file either
+                        continue  # the trainer itself cannot import this file either
                     self.modules[other] = name
                     left.append(other)
         self._name_star_imports()
@@ -150,7 +150,7 @@ class Script:
         return found
 
     def _called(self, node: ast.AST, training: Iterable[str]) -> list[str]:
-        """Return the training functions in code, and "backward" for each backward pass or training method."""
+        """Return the training functions that code uses, and "backward" for each backward pass or training method."""
         modules = {name.rpartition(".")[2] for name in self.modules.values()}
         found = []
         for n in ast.walk(node):
@@ -165,7 +165,8 @@ class Script:
         return found
 
     def _enter_uncalled(self) -> None:
-        """Follow the last training function of the script, if the script itself calls none."""
+        """Follow the last training function of the script if no code at the top level of the script calls a training
+        function."""
         own = [n for n in self.training & self.functions.keys() if self.functions[n].file == self.path]
         last = max(own, key=lambda n: self.functions[n].node.lineno, default=None)
         if last is not None:
@@ -219,8 +220,8 @@ class Script:
         self._follow(own.node.body, own.file)
 
     def needed(self, names: Iterable[str], given: Iterable[str] = (), end: int | None = None) -> list[Statement]:
-        """Return those of the first ``end`` statements that these names depend on, except statements that only create
-        given objects."""
+        """Return the statements, among the first ``end``, on which these names depend. Statements that only create
+        given objects are excluded."""
         wanted, have, taken = set(names), set(given), set[int]()
         while True:
             more = {
@@ -234,14 +235,14 @@ class Script:
             wanted |= {name for n in more for name in reads(self.line[n].node)}
 
     def lacks(self, *names: str) -> set[str]:
-        """Return dependencies of these names that the sequence does not create, such as an argument of ``main``."""
+        """Return the dependencies of these names that the sequence does not create, such as an argument of ``main``."""
         wanted = {n for s in self.needed(names) for n in reads(s.node)} | set(names)
         made = {n for s in self.line for n in writes(s.node)} | vars(builtins).keys()
         return wanted - made - {"__file__", "__name__"}
 
     def values(self) -> dict[str, ast.expr | None]:
         """Return the names that statements of the sequence assign, including names that both branches of a condition
-        assign. Each name is returned with its last value, or None if there is no single value."""
+        assign. Each name has its last value, or None if it has no single value."""
         found: dict[str, ast.expr | None] = {}
         for statement in self.line:
             node = statement.node
@@ -301,7 +302,7 @@ def _outside_functions(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def reads(node: ast.AST) -> set[str]:
-    """Return the outside names that a statement uses, including those in its definitions."""
+    """Return the names from outside a statement that it uses, including the names that its definitions use."""
     if isinstance(node, ast.Name):
         return {node.id} if isinstance(node.ctx, ast.Load) else set()
     if isinstance(node, ast.arg):
@@ -316,15 +317,15 @@ def reads(node: ast.AST) -> set[str]:
 
 
 def read_before(node: ast.stmt) -> set[str]:
-    """Return the outside names that a statement uses, except names that its loops and blocks bind first."""
+    """Return the names from outside a statement that it uses, except names that its loops and blocks bind first."""
     targets = [n.target for n in ast.walk(node) if isinstance(n, ast.For | ast.comprehension)]
     targets += [n.optional_vars for n in ast.walk(node) if isinstance(n, ast.withitem) and n.optional_vars]
     return reads(node) - {name for target in targets for name in writes(target)}
 
 
 def _configured(node: ast.stmt) -> set[str]:
-    """Return the names of objects that a statement changes, through an attribute or through a method that configures
-    them."""
+    """Return the names of objects that a statement changes by assigning an attribute or by calling a method that
+    configures the object."""
     if isinstance(node, ast.For):
         inner = {n for statement in node.body for n in _configured(statement)}
         return reads(node.iter) if inner & {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} else set()
@@ -345,7 +346,7 @@ def _held(node: ast.expr) -> str:
 
 
 def _root(node: ast.expr) -> str:
-    """Return the name with which an attribute, a subscript or a chain of calls begins, or an empty string."""
+    """Return the name with which a chain of attributes, subscripts and calls begins, or an empty string."""
     while isinstance(node, ast.Attribute | ast.Subscript | ast.Call):
         node = node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
@@ -372,8 +373,8 @@ def _package(path: Path) -> str:
 def trainer_parts(path: str | Path, *names: str, **given: Any) -> ModuleType:
     """Execute the statements of a training script that create these names, and return a module that contains them.
 
-    ``given`` objects replace the script's own: ``trainer_parts("train.py", "optimizer", model=small)`` does not load a
-    model. The script gets no command-line arguments.
+    Objects in ``given`` replace the script's own. For example, ``trainer_parts("train.py", "optimizer", model=small)``
+    does not load a model. The script gets no command-line arguments.
     """
     script = Script(Path(path))
     return execute(script, script.needed(names, given), given)
@@ -393,8 +394,8 @@ class _Unreturned(ast.NodeTransformer):
 
 
 def unreturned(node: ast.stmt, instead: str) -> ast.Module:
-    """Return a module with a copy of a statement, in which ``instead`` replaces every ``return`` of the function around
-    it."""
+    """Return a module with a copy of a statement, in which ``instead`` replaces every ``return`` of the enclosing
+    function."""
     return ast.fix_missing_locations(ast.Module([_Unreturned(instead).visit(copy.deepcopy(node))], []))
 
 

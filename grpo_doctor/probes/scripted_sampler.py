@@ -20,16 +20,17 @@ from .sampling import LONGEST, end_ids, finished
 from .tokenizers import readable
 
 _SAMPLING: list[bool] = []
-"""Whether samplers without a script currently sample from their model."""
+"""Not empty while samplers without a script sample from their model."""
 
 
 def sampling_as_asked() -> AbstractContextManager[bool]:
-    """Make scripted samplers sample from their model inside the block, as the trainer requests from its engine."""
+    """Make scripted samplers sample from their model inside the block, with the parameters that the trainer passes to
+    its engine."""
     return kept_in(_SAMPLING, True)
 
 
 class Logprob(NamedTuple):
-    """The log-probability of one token, with the names of vLLM's ``Logprob``."""
+    """The log-probability of one token, with the attribute names of vLLM's ``Logprob``."""
 
     logprob: float
     rank: int
@@ -37,10 +38,8 @@ class Logprob(NamedTuple):
 
 
 class Completion:
-    """One answer, with the names of vLLM's ``CompletionOutput``.
-
-    The log-probabilities of its tokens are those of the model, at the sampling temperature. The log-probabilities are
-    computed on first use.
+    """One answer, with the attribute names of vLLM's ``CompletionOutput``. The log-probabilities of its tokens are
+    those of the model at the sampling temperature, and are computed on first use.
     """
 
     def __init__(self, text: str, token_ids: Ids, index: int, finish_reason: str, scores: _Scores, row: int) -> None:
@@ -61,7 +60,7 @@ class Completion:
 
 @dataclass
 class Request:
-    """The answers to one prompt, with the names of vLLM's ``RequestOutput``."""
+    """The answers to one prompt, with the attribute names of vLLM's ``RequestOutput``."""
 
     prompt: str
     prompt_token_ids: Ids
@@ -72,7 +71,7 @@ class Request:
 
 
 class _Scores:
-    """The log-probabilities of all answers of one call, from one forward pass."""
+    """The log-probabilities of all answers of one call, computed in one forward pass."""
 
     def __init__(self, sampler: ScriptedSampler, model: Any, rows: list[Ids], said: list[Ids], temperature: float):
         self.tokenizer, self.model, self.rows, self.said = sampler.tokenizer, model, rows, said
@@ -87,7 +86,7 @@ class _Scores:
 
     @functools.cached_property
     def table(self) -> tuple[Tensor, Tensor]:
-        """Return (N, R) the log-probabilities of the answers, and their ranks."""
+        """Return the log-probabilities (N, R) of the tokens of the answers, and their ranks."""
         if self.model is None:
             raise Unjudged("the trainer reads log-probabilities: pass the adapter's model to the scripted sampler")
         pad, device, width = special_ids(self.tokenizer).pad, device_of(self.model), max(map(len, self.said))
@@ -125,12 +124,13 @@ class ScriptedSampler:
         self.weight_version = 0
 
     def update_weights(self, *ignored: Any, **also_ignored: Any) -> None:
-        """Accept new weights; a scripted answer does not use them."""
+        """Accept new weights, which scripted answers do not use."""
         self.weight_version += 1
 
     @contextmanager
     def saying(self, responses: Sequence[Ids]) -> Iterator[None]:
-        """Make generation return these responses (lists of ids, including EOS), in order and repeatedly."""
+        """Make generation return these responses (lists of ids, including EOS), in order, starting again after the last
+        one."""
         special = special_ids(self.tokenizer)
         with scripted_generate(self.model, responses, special.pad, special.eos):
             yield

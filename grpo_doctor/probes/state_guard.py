@@ -27,7 +27,7 @@ class Snapshot:
         self.tokenizer, self.settings = adapter.tokenizer, adapter.settings
         self.saved: list[dict[str, Any]] = []
         self.known: set[int] = set()
-        """Saved parameters, buffers and modules."""
+        """Ids of the saved parameters, buffers and modules."""
         found = held([*adapter.seams.values()])
         self.whole = found.whole
         """Whether all objects that the entry points use were searched."""
@@ -39,8 +39,7 @@ class Snapshot:
         self.beside = [(p, p.detach().clone(), _copy_of(p.grad)) for n, p in trained.items() if n not in self.known]
         """Parameters that the optimizers train outside the models, such as the head of a critic."""
         self.counters = [(own, _numbers(own)) for one in found.own for own in (vars(one), *_inside(one, dict))]
-        """The trainer's own step counter and buffer, which determine whether samples are stale and which samples are
-        drawn."""
+        """The trainer's own counters, which determine whether samples are stale and which samples are drawn."""
         self.buffers = [(own, list(own)) for one in found.own for own in _inside(one, list, deque)]
         self.schedulers = [(s, _values(s)) for s in found.schedulers]
         self.saved_tokenizer = {n: getattr(self.tokenizer, n, None) for n in _TOKENIZER}
@@ -75,7 +74,7 @@ class Snapshot:
     @torch.no_grad()
     def restore(self) -> None:
         """Restore everything; tensors are written only if they changed."""
-        with one_thread():  # several threads do not make memory comparison faster
+        with one_thread():  # several threads do not compare memory faster
             for saved in self.saved:
                 _restore_model(saved)
         for own, numbers in self.counters:
@@ -143,7 +142,7 @@ def _configs(model: torch.nn.Module) -> list[Any]:
 
 
 def _equal(one: Any, other: Any) -> bool:
-    """Return whether two configurations are equal; False if comparing tensors gives no truth value."""
+    """Return whether two configurations are equal, or False if the comparison of tensors has no truth value."""
     try:
         return bool(one == other)
     except (RuntimeError, ValueError):
@@ -159,12 +158,13 @@ def _numbers(own: dict[Any, Any]) -> dict[Any, int | float]:
 
 
 def _inside(one: Any, *kinds: type) -> list[Any]:
-    """Yield the attributes of an object whose type is exactly one of the given types."""
+    """Return the attributes of an object whose type is exactly one of the given types."""
     return [value for value in vars(one).values() if type(value) in kinds]
 
 
 class _Flags(NamedTuple):
-    """A module's attributes, with copies of attributes that may be changed in place: hooks, buffers, lists of adapters.
+    """The attributes of a module, with copies of the attributes that may be changed in place: hooks, buffers, lists of
+    adapters.
 
     Tensors are stored separately. A library's marker that its hooks are installed must be restored together with the
     hooks.
@@ -186,6 +186,6 @@ def _put_back(module: torch.nn.Module, flags: _Flags) -> None:
     for value, items in flags.copies:
         if isinstance(value, list):
             value[:] = items
-        elif value or items:  # almost all are empty
+        elif value or items:  # almost all dictionaries are empty
             value.clear()
             value.update(items)

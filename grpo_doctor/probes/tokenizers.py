@@ -1,4 +1,4 @@
-"""Adapts custom tokenizers to the interface of transformers that probes use."""
+"""Adapts custom tokenizers to the part of the transformers interface that probes use."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class OwnTokenizer:
         return int(tables[0].num_embeddings) if tables else 0
 
     def convert_ids_to_tokens(self, one: int) -> str:
-        """Return a single id as text."""
+        """Return the text of a single id."""
         return self.decode([one]) or str(one)
 
     def encode(self, text: str, **how: Any) -> Ids:

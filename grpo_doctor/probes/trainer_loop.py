@@ -1,7 +1,7 @@
 """Runs a trainer's own training loop on prompts, responses and advantages that a probe chooses.
 
-Most trainers have no function that takes samples and advantages: one function samples, scores and normalises, another
-computes the loss. Only the loop as a whole can call these functions.
+Most trainers have no function that takes samples and advantages: one function samples, scores and normalises, and
+another one computes the loss. Such a trainer's functions can be called only through the loop as a whole.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from .script import Script, execute, read_before
 from .trainer_objects import held
 
 Replacement = tuple[Any, str, Any]
-"""An object, the name of one of its attributes, and the value during a pass."""
+"""An object, the name of one of its attributes, and the value of the attribute during a pass."""
 
 
 class TrainerLoop:
@@ -37,8 +37,8 @@ class TrainerLoop:
 
     Attributes:
         parts: the module in which the script's statements were executed.
-        rollout: the entry point, or None if the loop could not be run.
-        step: the entry point, or None.
+        rollout: the entry point `rollout`, or None if the loop could not be run.
+        step: the entry point `step`, or None if the loop could not be run.
     """
 
     def __init__(self, path: str | Path, *names: str, **given: Any) -> None:
@@ -47,7 +47,7 @@ class TrainerLoop:
             raise Unseen(f"{path}: no training loop was found")
         self.hooks = Hooks(script)
         made = {HOOKS: self.hooks, **given}
-        for loop in script.loops:  # the outermost loop that does not make its own optimizer
+        for loop in script.loops:  # the outermost loop that does not create its own optimizer
             before = script.needed([*names, *read_before(loop.node)], made, loop.start)
             with self.hooks.importing():
                 self.parts = execute(script, before, made, self.hooks.added)
@@ -56,7 +56,7 @@ class TrainerLoop:
             if self.optimizers:
                 break
         for group in (g for optimizer in self.optimizers for g in optimizer.param_groups):
-            group["lr"] = group["lr"] or group.get("initial_lr", 0.0)  # a warm-up begins at 0, where no weight changes
+            group["lr"] = group["lr"] or group.get("initial_lr", 0.0)  # a warm-up from 0 would change no weight
         self.copies, self.whole = 1, False
         self.prompts: list[str] | None = None
         self.rollout: Callable[..., Any] | None = None
@@ -121,7 +121,7 @@ class TrainerLoop:
 
     def _unusable(self, whole: bool) -> str | None:
         """Run the loop, with its own batch size if ``whole``, otherwise with at most as many rows as samples. Return
-        the reason if that is impossible."""
+        the reason if the loop cannot be run."""
         self.whole = whole
         try:
             answers = complete(plain_ids(self.tokenizer, self.model), [4], special_ids(self.tokenizer).eos) * 2
@@ -143,7 +143,7 @@ class TrainerLoop:
         return None
 
     def _run(self, now: Pass, done: Callable[[], bool]) -> None:
-        """Run the loop until ``done`` after an update. Without advantages, nothing is trained."""
+        """Run the loop until ``done`` is true after an update. Without advantages, nothing is trained."""
 
         def updated(step: Any, *args: Any, **kwargs: Any) -> Any:
             found = None if now.advantages is None else step(*args, **kwargs)
@@ -163,7 +163,7 @@ class TrainerLoop:
             changes.append((Tensor, "backward", lambda *args, **kwargs: None))
         changes.append(
             (torch, "randperm", lambda n, **ignored: torch.arange(n))
-        )  # also in the samplers of data loaders
+        )  # data loaders draw with torch's functions
         self.hooks.now = now
         try:
             with _replaced([*_readers(now), *changes]):
@@ -190,7 +190,7 @@ class TrainerLoop:
             def noted(decode: Any, *args: Any, **kwargs: Any) -> Any:
                 with replaced(self.tokenizer, "decode", own):
                     found = decode(*args, **kwargs)
-                left = sum(len(call.input_ids) for call in calls) - len(now.texts)  # before: prompts
+                left = sum(len(call.input_ids) for call in calls) - len(now.texts)  # texts decoded earlier are prompts
                 now.texts += ([found] if isinstance(found, str) else found)[:left]
                 return found
 
@@ -210,8 +210,7 @@ class TrainerLoop:
     def _step(
         self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor
     ) -> tuple[list[Call], set[tuple[int, ...]]]:
-        """Run the loop until every response was trained on; return the generations and the rows that were trained
-        on."""
+        """Run the loop until every response was trained on. Return the generations and the trained rows."""
         now = self._new(prompts, advantages)
         special, trained = special_ids(self.tokenizer), set[tuple[int, ...]]()
         samples = {(str(p), *r) for p, r in zip(prompts, responses, strict=True)}
@@ -237,7 +236,7 @@ class TrainerLoop:
 
 
 def _nothing() -> None:
-    """Restore nothing: a pass changes no weights."""
+    """Restore nothing, because this trial changes no weights."""
 
 
 def _sampled(calls: Sequence[Call]) -> list[tuple[int, ...]]:
@@ -256,7 +255,7 @@ def _replaced(replacements: Iterable[Replacement]) -> Iterator[None]:
 
 
 def _readers(now: Pass | None) -> list[Replacement]:
-    """Return the classes of data loaders, with a method that reads the samples of a pass."""
+    """Return replacements that make data loaders read the samples of a pass."""
     kinds: list[Any] = [k for k in [DataLoader, *DataLoader.__subclasses__()] if "__iter__" in vars(k)]
     plain = {kind: vars(kind)["__iter__"] for kind in kinds}
 
@@ -271,7 +270,7 @@ def _readers(now: Pass | None) -> list[Replacement]:
         if now is not None and loader.dataset is now.source:
             return chosen(loader)
         if hasattr(loader.batch_sampler, "drop_last"):
-            loader.batch_sampler.drop_last = False  # it would drop samples of the probe
+            loader.batch_sampler.drop_last = False  # otherwise, the loader could drop samples of the probe
         own: Callable[[Any], Iterator[Any]] = next(plain[k] for k in type(loader).__mro__ if k in plain)
         return own(loader)
 

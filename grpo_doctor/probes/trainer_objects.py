@@ -1,9 +1,9 @@
-"""Finds objects that a trainer's functions use but its adapter does not name: optimizers, their parameters, and
+"""Finds objects that a trainer's functions use but that its adapter does not name: optimizers, their parameters, and
 schedulers.
 
 The search follows functions, closures, instances and the globals of the user's own files. The search does not follow
-libraries: for a library object, such as a trainer, only modules, optimizers and schedulers among its attributes are
-visited.
+the code of libraries. Of a library object, such as a trainer, only attributes that are modules, optimizers or
+schedulers are visited.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ _LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__fi
 
 
 class Held(NamedTuple):
-    """The reachable objects."""
+    """The objects that the search reached."""
 
     modules: list[torch.nn.Module]
     """Outermost modules with a parameter that one of the optimizers trains."""
     optimizers: list[torch.optim.Optimizer]
     schedulers: list[torch.optim.lr_scheduler.LRScheduler]
     own: list[Any]
-    """Objects of the user's own classes, whose counters and buffers change with every call."""
+    """Objects of the user's own classes, whose counters and buffers may change with every call."""
     whole: bool
     """Whether all reachable objects were visited."""
 
@@ -53,7 +53,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
     everything, whole = _reached(functions)
     for one in everything:
         for kind, found in kinds:
-            if issubclass(type(one), kind):  # isinstance may make a lazy proxy import a library
+            if issubclass(type(one), kind):  # isinstance could make a lazy proxy import a library
                 found.append(one)
         if hasattr(one, "__dict__") and not isinstance(one, _NO_STATE) and not _of_library(type(one)):
             own.append(one)
@@ -64,7 +64,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
 
 
 def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:
-    """Return the objects that functions lead to, nearest first, and whether the list is complete."""
+    """Return the objects that are reachable from functions, nearest first, and whether the list is complete."""
     known = {id(one): one for one in functions}
     left = deque(known.values())
     while left and len(known) < MOST:
@@ -76,7 +76,8 @@ def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:
 
 
 def written_in(functions: Iterable[Callable[..., Any]]) -> tuple[list[str], list[str]]:
-    """Return the texts and the regular expressions in the user's own code that functions lead to (nearest first)."""
+    """Return the texts and the regular expressions in the user's own code that is reachable from functions, nearest
+    first."""
     texts: dict[str, None] = {}
     patterns: dict[str, None] = {}
     for one in _reached(functions)[0]:
@@ -92,7 +93,7 @@ def written_in(functions: Iterable[Callable[..., Any]]) -> tuple[list[str], list
 
 
 def _beyond(one: Any) -> Iterable[Any]:
-    """Yield the objects that an object leads to."""
+    """Yield the objects that are directly reachable from an object."""
     kind = type(one)
     if kind.__module__ == "builtins" or kind is functools.partial or not _of_library(kind):
         return gc.get_referents(one)

@@ -14,13 +14,14 @@ from .entry_points import Adapter, Ids, Prompt
 from .intercept import replaced
 
 _FINE = {"render", "mask", "logprobs", "objective"}
-"""Entry points that together make a loss."""
+"""Entry points from which a loss can be built."""
 
 
 def given_by_updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
     """Derive `backward` from the adapter's own `step`, and `loss` from its own `backward` if there is no `loss`.
 
-    If the optimizer maximises, nothing is derived, because the gradient in ``p.grad`` has the opposite sign of a loss.
+    If the optimizer maximises, nothing is derived, because the gradient in ``p.grad`` has the opposite sign to that of
+    a loss.
     """
     found: dict[str, Callable[..., Any]] = {}
     model, optimizer = adapter.model, adapter.optimizer
@@ -46,8 +47,8 @@ def updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[s
 
 
 class CaughtBackward:
-    """Captures the gradient that a trainer's own `step` passes to its optimizer, without an optimizer step or norm
-    clipping."""
+    """Captures the gradient that a trainer's own `step` passes to its optimizer. The optimizer step and the clipping of
+    the norm are skipped."""
 
     def __init__(self, step: Callable[..., Any], model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
         self.step, self.model, self.optimizer = step, model, optimizer
@@ -77,15 +78,15 @@ class CaughtBackward:
 
 
 def _norm(parameters: Any, *args: Any, **kwargs: Any) -> Tensor:
-    """Return the norm of gradients without changing them."""
+    """Return the norm of the gradients without clipping them."""
     some = [parameters] if isinstance(parameters, Tensor) else list(parameters)
     gradients = [p.grad for p in some if p.grad is not None]
     return torch.linalg.vector_norm(torch.stack([g.norm() for g in gradients])) if gradients else torch.tensor(0.0)
 
 
 class AppliedLoss:
-    """A scalar whose gradient is the result of `backward`, used if the adapter has no `loss`. Its value is the number
-    that `backward` returns, or 0.
+    """Computes a scalar whose gradient is the result of `backward`, used if the adapter has no `loss`. The value of the
+    scalar is the number that `backward` returns, or 0.
     """
 
     def __init__(self, backward: Callable[..., Any], model: torch.nn.Module) -> None:
@@ -116,7 +117,7 @@ def maximises(optimizer: torch.optim.Optimizer | None) -> bool:
 
 
 def turned(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
-    """For a trainer that maximises, return the loss and its gradient with the opposite sign, as probes expect."""
+    """Return the loss and the gradient of a trainer that maximises with the opposite sign, as probes expect."""
     out: dict[str, Callable[..., Any]] = {}
     for name in {"loss", "objective"} & seams.keys():
         out[name] = functools.wraps(seams[name])(lambda *given, f=seams[name]: -f(*given))

@@ -33,8 +33,8 @@ def shared(text: str) -> str:
     """Replace every word that is neither a key nor a number, line by line, so that readers still accept the log.
 
     A key is a word that names a metric, or a key of JSON or of a Python mapping. A word before ``:`` or ``=`` and a
-    number is also a key. Such a word must occur more than once in the text, or next to another word before a number on
-    its line. Other values that are words are replaced.
+    number is a key as well if it occurs on several lines, or if its line contains another such word. All other words
+    are replaced.
     """
     lines = invisible_removed(redact(text)).splitlines(keepends=True)
     often = Counter(name for line in lines for name in set(_of_numbers(line)))
@@ -76,8 +76,8 @@ def _line(line: str, often: Counter[str]) -> str:
 
 
 def _quoted_keys(line: str) -> Callable[[str, int], bool]:
-    """Return whether a quoted word is a key of a mapping: in valid JSON by the parsed keys, otherwise if no escape
-    precedes the word."""
+    """Return a function that decides whether a quoted word is a key of a mapping. In valid JSON, the parsed keys
+    decide. Otherwise, a word counts as a key if no backslash precedes it."""
     keys: set[str] = set()
 
     def note(pairs: list[tuple[str, object]]) -> None:

@@ -1,7 +1,7 @@
 """Lays out the charts of the HTML report: positions for inline SVG that the browser stretches.
 
-The x axis of a plot has the units of the run, starting at its first row, so zooming only changes the ``viewBox``. The y
-axis has `HEIGHT` units, downwards.
+The x axis of a plot has the unit of the run and starts at the run's first row, so zooming only changes the ``viewBox``.
+The y axis has `HEIGHT` units, downwards.
 """
 
 from __future__ import annotations
@@ -17,44 +17,45 @@ from ..series.noise_model import median
 from .charts import FEW, HUGE, PLACES, RANGES, Ground, Panel, healthy, timeline_rows
 
 HEIGHT = 1000
-"""Units of the y axis of a plot."""
+"""Length of the y axis of a plot, in units of the view box."""
 ROW = 34
 """Pixels per row of the timeline. A row is the name of a finding above a bar over the steps on which the finding was
 active."""
 NAME, BAR = 0.3, (0.6, 0.3)
-"""Position of the name in its row, and start and height of the bar, as shares of the row."""
+"""`NAME`: position of the name, as a share of the row. `BAR`: start and height of the bar, as shares of the row."""
 BINS = 160
-"""Number of bins of the x axis. Every series keeps its smallest and largest value per bin, at rows that all series
-share."""
+"""Number of bins of the x axis. The smallest and the largest value of every series per bin are drawn; the rows of these
+values are drawn for all series."""
 DECADES = 3
-"""Orders of magnitude at or above which a positive series has a logarithmic axis."""
+"""Orders of magnitude above which a positive series has a logarithmic axis."""
 FAR = 2.0
-"""Multiples of the range of 98% of the values beyond which a value is drawn at the edge, with a note."""
+"""Distance from the central 98% of the values, as a multiple of their range, beyond which a value is drawn at the edge,
+with a note."""
 SMOOTHED, LEVELS = 200, 20
-"""Minimum number of known values, and of different values, for a smoothed line over the raw line. Other series do not
-need a smoothed line."""
+"""Minimum number of known values, and minimum number of different values, for a series to have a smoothed line over the
+raw line."""
 LEAST_GREEN = 0.04
-"""Minimum share of the axis for a range to be drawn; a thinner range would be invisible."""
+"""Minimum share of the axis that a range must cover to be drawn; a thinner range would be invisible."""
 EDGE = 0.03
 """Share of the y axis, at its lower end, without labels."""
 FLAT = 0.1
-"""Minimum share of a common y axis that most curves must cover."""
+"""Minimum share of a common y axis that most curves must cover for the common axis to be used."""
 SHADED = 1
 """Maximum number of shaded findings per curve, because more would hide the curve. The timeline shows all findings."""
 PLACE = {"below": (0.95, 1.0), "above": (0.0, 0.05), "over the full height": (0.0, 1.0)}
-"""Start and end of an event's ticks, as shares of the height."""
+"""For each position of an event's ticks, their start and end as shares of the height."""
 
 
 class Tick(NamedTuple):
-    """A label of an axis at a share of its length, 0 to 100."""
+    """A label of an axis, at a position from 0 to 100 percent of the axis."""
 
     at: str
     label: str
 
 
 class Label(NamedTuple):
-    """The name of a finding in a timeline: height (as a share), text, and the start of the bar in x units and as a
-    share of the width."""
+    """The name of a finding in a timeline: its height (as a share), its text, and the start of its bar (in x units, and
+    as a share)."""
 
     at: str
     label: str
@@ -73,7 +74,7 @@ class Span(NamedTuple):
 
 
 class Drawing(NamedTuple):
-    """One chart; paths are the ``d`` of SVG."""
+    """One chart; paths are values of the SVG attribute ``d``."""
 
     panel: Panel
     view: str
@@ -97,7 +98,7 @@ class Drawing(NamedTuple):
 
 
 class Small(NamedTuple):
-    """One of many curves of equal size: its plot, its line and the start of its headline, as ``d`` of SVG."""
+    """One of many curves of equal size: its view box, its line, and the line at its onset."""
 
     view: str
     line: str
@@ -105,7 +106,7 @@ class Small(NamedTuple):
 
 
 def multiples(series: Sequence[tuple[np.ndarray, np.ndarray, float | None]]) -> list[Small]:
-    """Draw curves for comparison: steps, values and onset of each, on a common y axis.
+    """Draw curves for comparison on a common y axis, each given by its steps, values and onset.
 
     If most curves would be flat, for example with rewards on different scales, each curve has a separate axis.
     """
@@ -143,7 +144,8 @@ def drawings(panels: Sequence[Panel]) -> tuple[list[Drawing], dict[str, Any]]:
 
 
 def _kept(columns: Any, rows: int) -> np.ndarray:
-    """Return the rows to draw: all rows, or for every bin the smallest and largest value of every series."""
+    """Return the rows to draw: all rows, or the rows with the smallest and largest value of every series in each
+    bin."""
     if rows <= 2 * BINS:
         return np.arange(rows)
     kept = {0, rows - 1}
@@ -162,7 +164,7 @@ def _plain(values: np.ndarray) -> list[float | None]:
 
 
 class Scale(NamedTuple):
-    """The y axis of a series: its ends, in logarithms if ``log``."""
+    """The y axis of a series: its ends, as decimal logarithms if ``log`` is true."""
 
     low: float
     high: float
@@ -189,7 +191,7 @@ def scale_of(known: np.ndarray) -> Scale:
     inner, outer = (float(q) for q in np.percentile(known, (1, 99)))
     reach = FAR * (outer - inner) or math.inf
     low, high = max(low, inner - reach), min(high, outer + reach)
-    high = 1.0 if low == high == 0 else high  # a series of zeros: most are rewards or shares, on a scale up to 1
+    high = 1.0 if low == high == 0 else high  # most series of zeros are rewards or shares, which have a scale up to 1
     margin = 0.05 * (high - low) or abs(high) * 0.05
     return Scale(low - margin, high + margin, False)
 
@@ -279,7 +281,7 @@ def path_of(x: np.ndarray, y: np.ndarray) -> str:
 
 
 def _dots(x: np.ndarray, y: np.ndarray) -> str:
-    """Return lines of length 0, which round caps draw as dots of constant size at any zoom."""
+    """Return lines of length 0. With round caps, these lines are dots of constant size at any zoom."""
     pairs = zip(x.tolist(), y.tolist(), strict=True)
     return "".join(f"M{across:.10g} {down:.0f}h0" for across, down in pairs if math.isfinite(down))
 
@@ -294,7 +296,7 @@ def reach_of(rows: int) -> int:
 
 
 def smoothed(values: np.ndarray) -> np.ndarray:
-    """Return the mean of the known values around each row, over a fortieth of the run."""
+    """Return the mean of the known values around each row. The window is a fortieth of the run."""
     finite = np.isfinite(values)
     half = reach_of(len(values))
     largest = np.abs(values[finite]).max() or 1.0  # a sum of huge values must not overflow
@@ -311,7 +313,7 @@ def smoothed(values: np.ndarray) -> np.ndarray:
 
 
 def _findings_of(panel: Panel) -> list[Finding]:
-    """Return the most severe findings of this series, the worst one last, so that it is drawn on top."""
+    """Return the most severe findings of this series, the worst finding last, so that it is drawn on top."""
     found = [f for f in panel.ground.diagnosis.findings if panel.field in f.columns and f.level > Severity.INFO]
     return sorted(found, key=lambda f: (f is panel.ground.main, f.level))[-SHADED:]
 
@@ -321,7 +323,7 @@ def _span(ground: Ground, finding: Finding, top: float, height: float) -> Span:
     first, last = float(ground.x[0]), float(ground.x[-1])
     begin = first if begin is None else begin
     end = max(begin, last if end is None or not finding.cleared else end)
-    thin = 0.004 * (last - first) or 0.5  # a single row must also be visible
+    thin = 0.004 * (last - first) or 0.5  # even a single row must be visible
     return Span(finding, f"{begin - first:.10g}", f"{top:.0f}", f"{max(end - begin, thin):.10g}", f"{height:.0f}")
 
 
@@ -339,7 +341,7 @@ def _onset(ground: Ground) -> str:
 
 
 def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
-    """Return top and height of the range in which the check of the series does not warn."""
+    """Return the top and the height of the range in which the check of the series does not warn."""
     if field not in RANGES:
         return None
     bottom, top = scale.at(np.array(healthy()[field], float))

@@ -32,8 +32,8 @@ RANGES: dict[str, tuple[str, float | str, float | str]] = {
     "truncated_rate": ("LEN003", 0, "warn"),
     "unique_rate": ("DIV001", "warn", 1),
 }
-"""For each series, the check and the range in which the check does not warn, given by thresholds or by the limits of
-the field. Series that depend on model and task (entropy, reward) have no range."""
+"""For each series, its check and the limits of the range in which the check does not warn. A limit is a threshold of
+the check or a limit of the field. Series that depend on model and task (entropy, reward) have no range."""
 
 VITALS = (
     "reward_mean",
@@ -53,7 +53,7 @@ ALIKE = 0.2
 """Minimum share of a common axis that each of two series must cover."""
 
 TITLES = {"dead_share": "share of zero-variance groups", "cut_share": "share of truncated responses"}
-"""Titles of charts for fields with a short name."""
+"""Titles of charts for fields whose names are abbreviated."""
 MOST = 6
 """Maximum number of panels per report."""
 FEW = 60
@@ -61,7 +61,7 @@ FEW = 60
 BINS = 240
 """Number of bins per series; each bin keeps its smallest and largest value."""
 HUGE = 1e100
-"""Largest number on an axis; differences and areas of larger numbers overflow."""
+"""Largest number on an axis; computations with larger numbers overflow."""
 PLACES = {"update": "below", "collapse": "above", "restart": "over the full height"}
 """The kinds of events that a chart marks with ticks, and their position."""
 
@@ -86,7 +86,7 @@ class Ground(NamedTuple):
     x: np.ndarray
     """Steps, or row numbers if the log restarts and steps go back."""
     events: dict[str, np.ndarray]
-    """Kind of event to its positions on the x axis, at most one per bin."""
+    """For each kind of event, its positions on the x axis, at most one per bin."""
 
     @property
     def main(self) -> Finding | None:
@@ -99,7 +99,7 @@ class Ground(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """One chart: its field (or ``timeline``), its caption, its alternative text, and a second series."""
+    """One chart: its field (or ``timeline``), its caption, its alternative text, and its second series, if any."""
 
     field: str
     caption: str
@@ -116,7 +116,7 @@ class Panel(NamedTuple):
 def panels(diagnosis: Diagnosis, most: int = MOST) -> list[Panel]:
     """Return the charts of a run: the timeline, then the reward, then the series of the headline."""
     run = diagnosis.run
-    if len(run) < 2:  # a configuration or a single row
+    if len(run) < 2:  # a configuration, or a run with a single row
         return []
     x = run.steps if (np.diff(run.steps) >= 0).all() else np.arange(len(run))
     ground = Ground(diagnosis, x, _events(run, x))
@@ -144,8 +144,8 @@ def decisive(diagnosis: Diagnosis, shown: Sequence[Panel]) -> Panel | None:
 
 
 def _second(diagnosis: Diagnosis, field: str) -> str:
-    """Return the series to draw together with another. The result is empty without such a series, or if one of the two
-    would be flat."""
+    """Return the series to draw in the same chart as this field. The result is empty if the field has no second series,
+    or if one of the two series would be flat."""
     other = TOGETHER.get(field, "")
     if not other or not _drawable(diagnosis, other):
         return ""
@@ -175,7 +175,7 @@ def _events(run: Run, x: np.ndarray) -> dict[str, np.ndarray]:
         for event in events:
             rows.setdefault(event.kind, []).append(row)
     applied, invalid = run.column("update_applied"), run.column("invalid_rate")
-    if applied is not None and (applied == 0).any():  # if every step is an update, ticks show nothing
+    if applied is not None and (applied == 0).any():  # ticks are useful only if some steps are not updates
         rows.setdefault("update", []).extend(np.flatnonzero(applied == 1).tolist())
     if invalid is not None:
         _, collapsed = computed(collapse, [invalid, np.full(len(run), np.nan)])

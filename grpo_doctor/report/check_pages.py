@@ -50,7 +50,7 @@ NOTATIONS = {
     ),
     "```python\nfrom my_trainer": "An adapter; `my_trainer` is a trainer without bugs.",
 }
-"""Introduction of an example on the page, by the first line of the example."""
+"""Introduction of an example on the page, by the beginning of the example."""
 ORDER = (
     "What it sees", "What the probe does", "Why it matters", "Example", "Remedy", "Steps", "What else it could be",
     "Thresholds", "Known false alarms", "What this certifies, and what it does not", "Measured on the engine's faults",
@@ -60,7 +60,7 @@ ORDER = (
 
 
 def _place(part: str) -> int:
-    """Return the position of a section; unknown headings come before the sources."""
+    """Return the position of a section; sections with unknown headings come before the sources."""
     heading = part.partition("\n")[0]
     return ORDER.index(heading) if heading in ORDER else len(ORDER) - 2
 
@@ -79,7 +79,7 @@ KINDS = {
         "simulated runs with a drift planted in the rollouts",
     ),
 }
-"""Kinds of evidence, as counted by `tests/seen.py`, with the singular and plural of their nouns."""
+"""Kinds of evidence that `tests/seen.py` counts, with the singular and plural of the noun for each."""
 
 
 def _seen(check: Check) -> str:
@@ -142,7 +142,7 @@ def _measured(check: Check) -> str:
 
 
 def index(catalogue: Catalogue) -> str:
-    """Return all checks as a Markdown table."""
+    """Return a Markdown table of all checks."""
     lines = ["| code | name | family | severity | what is wrong |", "|---|---|---|---|---|"]
     for c in catalogue.checks.values():
         lines.append(f"| [{c.code}](pages/{c.code}.md) | {c.name} | {c.family} | {c.severity} | {c.title} |")

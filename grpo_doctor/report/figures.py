@@ -46,7 +46,7 @@ def _style() -> dict[Any, Any]:
 
 
 def figure(panel: Panel) -> Figure:
-    """Draw one panel with a size of 317 by 158 points."""
+    """Draw one panel, with a size of 317 by 158 points."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import MaxNLocator
 
@@ -107,7 +107,7 @@ def _draw_timeline(axes: Axes, ground: Ground) -> None:
 
 
 def svg(panel: Panel) -> str:
-    """Return a panel as SVG on light background with text as paths; the same run gives the same bytes."""
+    """Return a panel as SVG on a light background, with text as paths. The same run always gives the same bytes."""
     import matplotlib
 
     out = io.StringIO()
@@ -117,7 +117,7 @@ def svg(panel: Panel) -> str:
 
 
 def _shorter(found: re.Match[str]) -> str:
-    """Shorten coordinates to two decimals; printed numbers stay complete."""
+    """Shorten coordinates to two decimals. Printed numbers are not shortened."""
     return found[0] if found[0].startswith(">") else f"{float(found[0]):.2f}"
 
 

@@ -1,4 +1,4 @@
-"""Strict templates, and for HTML pages, digests for the content security policy and safe embedding of data."""
+"""Strict templates. For HTML pages, also digests for the content security policy, and safe embedding of data."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 
-@cache  # templates are compiled once, for any number of pages
+@cache  # each template is compiled only once
 def environment(folder: Path, *, html: bool = True) -> Environment:
-    """Return the templates of a folder. In HTML, all texts are escaped; undefined names are errors."""
+    """Return the environment for the templates of a folder. HTML templates escape all texts, and undefined names are
+    errors."""
     made = Environment(
         loader=FileSystemLoader(folder, encoding="utf-8"),
         autoescape=html,
@@ -43,7 +44,7 @@ def _digest(text: str) -> str:
 
 
 def embedded(value: Any) -> str:
-    """Return JSON that cannot end its HTML element, whatever texts it contains."""
+    """Return JSON that cannot end the HTML element that contains it, whatever texts the data contains."""
     return (
         msgspec.json.encode(value)
         .decode()
@@ -54,8 +55,8 @@ def embedded(value: Any) -> str:
 
 
 _MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|(?<![\w*])\*(?=[^\s*])([^*]+)(?<!\s)\*(?![\w*])")
-"""Markup in a sentence: code between backticks, strong words between double asterisks, emphasis between single
-asterisks."""
+"""Matches markup in a sentence: code between backticks, strong words between double asterisks, and emphasised words
+between single asterisks."""
 _TAGS = ("code", "strong", "em")
 """The HTML element of each alternative of `_MARKED`."""
 

@@ -30,16 +30,16 @@ SURE = {
     "medium": "based on a statistical test and the order of events",
     "low": "a threshold was crossed; verify before you act",
 }
-"""The meaning of each confidence."""
+"""The meaning of each level of confidence."""
 SURE_OF_SETTINGS = {
     "high": "follows from the settings",
     "medium": "based on a rule of thumb",
     "low": "a threshold was crossed; verify before you act",
 }
-"""The meaning of each confidence of a preflight rule, which has no training data."""
+"""The meaning of each level of confidence for a preflight rule, which sees no training data."""
 
 CASES = 20
-"""Minimum number of cases for printing a share."""
+"""Minimum number of cases for a share to be printed."""
 TOLD = 40
 """Maximum number of steps whose responses a page contains."""
 
@@ -51,8 +51,9 @@ COUNT_OF_GPUS = "world_size"
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a report. ``excused`` maps (source, code) to the reason why a finding does not fail the gate. ``rest``
     names the option or report that shows what a text report omits. ``suppressions`` lists active suppressions, which
-    every report names. ``refresh`` is the reload interval of a page in seconds while its run continues. ``back`` is the
-    page of the fleet. ``gpu_cost`` is the price of one GPU-hour in dollars."""
+    every report names. ``refresh`` is the interval, in seconds, at which a page reloads itself while its run continues.
+    ``back`` is the page of the fleet to which a page links back. ``gpu_cost`` is the price of one GPU-hour in
+    dollars."""
 
     samples: bool = True
     color: bool = False
@@ -86,7 +87,8 @@ def render(name: str, diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def presentable(diagnosis: Diagnosis, *, samples: bool) -> Diagnosis:
-    """Return a copy with all texts cleaned, and without texts of responses if ``samples`` is false."""
+    """Return a copy of the diagnosis with all texts cleaned, and without the texts of responses if ``samples`` is
+    false."""
     names = [n for n in diagnosis.__struct_fields__ if n != "run"]
     shown = {name: cleaned(getattr(diagnosis, name)) for name in names}
     shown["source"] = one_line(shown["source"])
@@ -105,7 +107,7 @@ class Story(NamedTuple):
 
 
 def story(diagnosis: Diagnosis) -> Story:
-    """Sort the findings: headline, its symptoms, other findings, and notes."""
+    """Sort the findings into the finding of the headline, its symptoms, other findings, and notes."""
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     explained = {main.code} if main else set()
     before = 0
@@ -120,7 +122,8 @@ def story(diagnosis: Diagnosis) -> Story:
 
 
 def leading(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding that a list of runs shows: the cause, or else the worst note."""
+    """Return the finding that a list of runs shows: the cause, or else the first finding, if it is at least a
+    warning."""
     cause = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     first = cause or (diagnosis.findings[0] if diagnosis.findings else None)
     return first if first is not None and first.level >= Severity.WARNING else None
@@ -132,7 +135,7 @@ def begun(diagnosis: Diagnosis) -> Finding | None:
 
 
 def withheld(diagnosis: Diagnosis) -> list[Withheld]:
-    """Return every common remedy that does not apply to this run, once, grouped by reason."""
+    """Return every withheld remedy of this run once, grouped by reason."""
     together: dict[str, list[Withheld]] = {}
     for one in {w.id: w for finding in reversed(diagnosis.findings) for w in finding.withheld}.values():
         together.setdefault(one.because, []).append(one)
@@ -140,8 +143,7 @@ def withheld(diagnosis: Diagnosis) -> list[Withheld]:
 
 
 def next_run(diagnosis: Diagnosis) -> list[str]:
-    """Return what to do before the next run, without alternatives to the headline, which are shown next to the
-    headline."""
+    """Return what to do before the next run, without the advice that is shown next to the headline."""
     told = tuple(f"{words} ({diagnosis.cause}): " for words in ("Verify first", "No longer valid"))
     return [text for text in diagnosis.next_run if not text.startswith(told)]
 
@@ -173,8 +175,8 @@ def sure(finding: Finding) -> str:
 
 
 def since(finding: Finding) -> str:
-    """Return the onset in words. Findings that begin at step 0, and findings about code or configurations, exist from
-    the start."""
+    """Return the onset in words. A finding that begins at step 0, or that is about code or a configuration, has existed
+    from the start."""
     if finding.cleared and finding.onset_step == finding.last_step:
         return f"at step {finding.onset_step}, cleared"
     if finding.cleared:
@@ -183,7 +185,7 @@ def since(finding: Finding) -> str:
 
 
 def level(finding: Finding) -> str:
-    """Return the severity as printed, with a mark for past findings and previews."""
+    """Return the severity in the printed form, which marks past findings and previews."""
     said = f"past {finding.severity}" if finding.cleared else finding.severity
     return f"{said}, preview" if finding.preview else said
 
@@ -222,9 +224,9 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
 
 
 def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = None) -> dict[str, str]:
-    """Return the first facts of a report, in order, about the finding that heads the report.
+    """Return, in order, the first facts that a report states about its leading finding.
 
-    "when" is the onset of the run; if the cause began at another step, that step follows.
+    "when" is the onset of the problem; if the cause began at another step, that step follows.
     """
     first = begun(diagnosis) or main
     rows = {
@@ -239,7 +241,8 @@ def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = N
 
 
 def fingerprint(source: str, code: str) -> str:
-    """Return the identity of a finding across runs: its file and code, without steps and numbers.
+    """Return the identity of a finding across diagnoses: a hash of its file and code, which does not depend on steps
+    and numbers.
 
     ``source`` is the unredacted path, so two paths that look the same after redaction stay distinct.
     """
@@ -249,7 +252,7 @@ def fingerprint(source: str, code: str) -> str:
 
 
 def excuse(diagnosis: Diagnosis, finding: Finding, options: Options) -> str | None:
-    """Return why a finding does not fail the gate, or None if it does."""
+    """Return the reason why a finding does not fail the gate, or None if it does."""
     return options.excused.get((diagnosis.run.source, finding.code))
 
 
@@ -273,11 +276,12 @@ KEY_SETTINGS = {
     "temperature": "temperature", "max_new_tokens": "response limit", "num_iterations": "updates per rollout",
     "loss_type": "loss",
 }  # fmt: skip
-"""Settings in the head of a report, if a run declares them."""
+"""Settings that the head of a report shows if a run declares them."""
 
 
 def title(diagnosis: Diagnosis) -> str:
-    """Return the name that a run declares, or else its file. Include the folder if the file name is a common name."""
+    """Return the name that a run declares, or else the name of its file. If many logs have this file name, include the
+    folder."""
     declared = next((str(v) for n in NAMED if (v := diagnosis.settings.get(n))), "")
     path = Path(diagnosis.source)
     usual = path.stem in ("records", "metrics", "log_history", "trainer_state", "train", "training", "output", "log")
@@ -285,7 +289,7 @@ def title(diagnosis: Diagnosis) -> str:
 
 
 def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Return the known facts that identify a run: model, date, framework and key settings."""
+    """Return the known facts that describe a run: model, date, framework and key settings."""
     known = diagnosis.settings
     dated = next((str(v) for n in DATED if (v := known.get(n))), "")
     written_by = framework(diagnosis.run)
@@ -299,7 +303,7 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Return the facts in the header of a run, with their values. Findings about code or a configuration have no
+    """Return the names and values of the facts in the header of a run. Findings about code or a configuration have no
     steps."""
     apart = diagnosis.steps > 1 and at_intervals(diagnosis.steps, int(np.ptp(diagnosis.run.steps)))
     steps = counted(diagnosis.steps, "row" if apart else "step")
@@ -378,7 +382,7 @@ def about(code: str) -> About | None:
 
 
 def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
-    """Return the data that the skipped checks lack, with the codes of the checks, most frequent first."""
+    """Return the data that skipped checks need, each with the codes of these checks, the most frequent data first."""
     lacking: dict[str, list[str]] = {}
     for skipped in diagnosis.coverage.skipped:
         lacking.setdefault(", ".join(skipped["needs"]) or "nothing recorded", []).append(skipped["code"])
@@ -386,7 +390,7 @@ def missing(diagnosis: Diagnosis) -> list[tuple[str, list[str]]]:
 
 
 def markdown(text: str) -> str:
-    """Escape text as one line of Markdown without markup, HTML, mentions or links."""
+    """Return text as one line of Markdown, escaped so that it contains no markup, HTML, mentions or links."""
     plain = " ".join(text.split())
     for character, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("@", "&#64;"), ("://", "&#58;//")):
         plain = plain.replace(character, entity)
@@ -409,12 +413,13 @@ def _spaced(text: str) -> str:
 
 
 def is_prose(step: Step) -> bool:
-    """Return whether a step is a sentence rather than settings, options or code that can be copied unchanged."""
+    """Return whether a step is a sentence, as opposed to settings, options or code that can be copied unchanged."""
     return "\n" not in step.do and (bool(_LOOSE.search(step.do)) or not (_is_python(step.do) or _are_options(step.do)))
 
 
 _LOOSE = re.compile(r"\b\d+x\b| or | and | with |…")
-"""Text that does not occur in code, such as a multiple of the current value, an alternative, or a value to fill in."""
+"""Matches text that cannot be copied as code, such as a multiple of the current value, an alternative, or a value to
+fill in."""
 
 
 def _is_python(text: str) -> bool:
@@ -444,7 +449,7 @@ def fenced(text: str) -> str:
 
 
 def responses(diagnosis: Diagnosis) -> list[Sample]:
-    """Return a few responses from the step of detection, with invalid responses first."""
+    """Return a few responses from the step with responses that is nearest to the detection, invalid responses first."""
     run = diagnosis.run
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     if main is None or not run.samples:
@@ -455,14 +460,15 @@ def responses(diagnosis: Diagnosis) -> list[Sample]:
 
 
 def texts_by_step(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return a few responses for each of several evenly spread steps, which the page shows on a click."""
+    """Return a few responses for each of several evenly spread steps. The page shows the responses of a step on a
+    click."""
     run = diagnosis.run
     rows = spread(sorted(run.samples), TOLD)
     return {str(run.steps[row]): [clean(s.response[:CLIP]) for s in run.samples[row][:SHOWN]] for row in rows}
 
 
 def spread(these: Sequence[int], most: int) -> list[int]:
-    """Return all items, or as many as requested, evenly spread from first to last."""
+    """Return at most this many items, evenly spread from first to last."""
     return [*these] if len(these) <= most else [these[round(i * (len(these) - 1) / (most - 1))] for i in range(most)]
 
 

@@ -21,7 +21,7 @@ def replacing(path: Path, *, named: bool = True) -> Iterator[BinaryIO]:
             grpo-doctor chose is refused, because someone else may have created it.
 
     Raises:
-        OSError: writing failed; ``path`` is unchanged, unless it is not a regular file.
+        OSError: writing failed. If ``path`` is a regular file, it is unchanged.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     old = _status(path)
@@ -57,8 +57,8 @@ def create(path: Path, text: str) -> None:
 
 
 def same(path: Path, others: Iterable[Path]) -> Path | None:
-    """Return another path that is the same regular file as ``path``, even through links, or None without such a
-    path."""
+    """Return the first of the other paths that is the same regular file as ``path``, even through links, or None
+    without such a path."""
     try:
         found = path.stat()
     except OSError:

@@ -1,4 +1,5 @@
-"""Selects the responses that prove a finding: three from before the onset and three from after it, side by side."""
+"""Selects the responses that prove a finding: up to three from before the onset and three from after the onset, side by
+side."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ from ..run import Run, Sample
 from .redaction import cleaned
 
 SIDE = 3
-"""Number of responses on each side."""
+"""Maximum number of responses from before the onset, and from after the onset."""
 _SHOWN, _CALL = 360, 120
 """Maximum length, in characters, of a shown response and of a shown tool call."""
 
@@ -36,7 +37,7 @@ class Proof(NamedTuple):
 
     @property
     def rows(self) -> list[list[str]]:
-        """Return one row per pair of responses."""
+        """Return one table row per pair of responses."""
         return [list(pair) for pair in zip_longest(self.before, self.after, fillvalue="")]
 
 

@@ -1,7 +1,8 @@
 """Redacts secrets, escapes invisible characters and workflow commands, and cuts long texts before anything is shown.
 
-Redaction covers listed kinds of secrets, not every possible secret. Listed are the shapes of ``secret_shapes.toml``,
-passwords in URLs, private key blocks, values under the name of a secret, and long words that look random.
+Redaction covers listed kinds of secrets, not every possible secret. The listed kinds are the shapes in
+``secret_shapes.toml``, passwords in URLs, private key blocks, values under the name of a secret, and long words that
+look random.
 """
 
 from __future__ import annotations
@@ -25,21 +26,21 @@ RANDOM_BITS = 4.2
 """Minimum entropy, in bits per character, of a random word of mixed case and digits. English words joined by
 underscores stay below 4, while random base64 of 32 characters has 4.4 to 4.9."""
 UNBROKEN = 14
-"""Minimum length of a part without separators in a random word, because names of models and files have shorter
+"""Minimum length of the longest part without separators in a random word. Names of models and files have shorter
 parts."""
 CHANGES = 0.15
 """Minimum share of neighbouring characters of a random word that differ in class (upper case, lower case, digit). The
 share is 0.3 to 0.6 in base32, hex and base64, and at most 0.1 in words that end in a number."""
 LETTERS = 3
-"""Mean length of runs of lower-case letters at or above which a string consists of words. The mean is at least 3 in
-class names, and 1.7 in random base64."""
+"""Mean length of runs of lower-case letters at or above which a string counts as words. The mean is at least 3 in class
+names, and 1.7 in random base64."""
 LINES = 64
-"""Number of lines that are searched for signs of a secret at once."""
+"""Number of lines that are searched together for signs of a secret."""
 KNOWN = 100_000
-"""Maximum number of cached words without a sign of a secret, so that a log key is checked once and not on every
-line."""
+"""Maximum number of cached words that are not a sign of a secret. Because of the cache, a log key is checked once and
+not on every line."""
 
-# Patterns of texts that few reports contain are strings: `re` compiles them on first use.
+# Patterns for texts that few reports contain are strings, which `re` compiles on first use.
 _BLOCK = (
     r"-----BEGIN [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----"
     r"(?:[^-]{0,20000}(?:-{1,4}(?!-)[^-]{0,2000}){0,8}-----END [A-Z0-9 ]{0,32}PRIVATE KEY(?: BLOCK)?-----)?"
@@ -58,7 +59,8 @@ _IDENTIFIER = (
     r"(?:_?(?:hash|sha|sum|id))?['\"]?[\s:=/(]{1,4}['\"]?"
     r"|hash['\"]?[\s:=/(]{1,4}['\"]?|actor\(\w{1,64}, |mlruns/\d{1,20}/)$"
 )
-"""Words before a hexadecimal identifier that is not a secret, such as a commit, a digest or a run."""
+"""Matches the words before a hexadecimal identifier that is not a secret, such as that of a commit, a digest or a
+run."""
 _VALUE = re.compile(
     r"(?P<quote>\\*['\"])(?P<inside>(?:(?!(?P=quote))[^\n]){1,20000})"
     r"|(?P<plain>(?:\\(?![nrt\"'])|[^\s\"'\\]){1,20000})"
@@ -123,7 +125,7 @@ _plain: set[str] = set()
 
 
 FORMULA = "=+-@\t\r"
-"""First characters of a spreadsheet formula."""
+"""Characters with which a spreadsheet formula can begin."""
 
 
 def redact(text: str) -> str:
@@ -139,7 +141,8 @@ def redact(text: str) -> str:
 
 
 def _suspicious(text: str) -> bool:
-    """Return whether a word is a sign of a secret: the name or prefix of a secret, or random characters."""
+    """Return whether a text contains a sign of a secret: the name or prefix of a secret, random characters, or a URL
+    with ``@``."""
     if "://" in text and "@" in text:
         return True
     if len(_plain) > KNOWN:
@@ -160,7 +163,7 @@ def _is_sign(word: str) -> bool:
 
 
 def _redacted(line: str) -> str:
-    """Return a line with a sign of a secret, after removing the secret."""
+    """Return a line with its secrets redacted."""
     shapes = _shapes()
     line = _URL.sub(_without_password, line)
     line = re.sub(shapes.keys, REDACTED, line)
@@ -177,8 +180,8 @@ def _without_group(found: re.Match[str]) -> str:
 
 
 def _without_password(found: re.Match[str]) -> str:
-    """Return an address without ``user:password@`` or ``TOKEN@``, up to the last ``@``, because a password may contain
-    one."""
+    """Return an address without ``user:password@`` or ``TOKEN@``. The last ``@`` ends the password, because a password
+    may contain ``@``."""
     before, at, host = found[1].rpartition("@")
     user, colon, password = before.partition(":")
     if not at or "/" in user or (colon and _PORT.match(password)) or (not colon and len(user) < 8):
@@ -200,8 +203,8 @@ def _without_named(line: str) -> str:
 
 
 def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | None:
-    """Return the position of the value after this name and the replacement of the value, or None if it is not a
-    secret."""
+    """Return the start and end of the value after this name, and the replacement of the value, or None if the value is
+    not a secret."""
     shapes, named = _shapes(), not found["separator"].isspace()
     name = _NOT_A_NAME.split(line[max(0, found.start() - 32) : found.end("end")])[-1]
     option = name.startswith("-")
@@ -217,7 +220,7 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
         return None
     if value["inside"]:
         return value.start("inside"), value.end("inside"), REDACTED
-    if found["quoted"]:  # the replacement of a number or constant stays valid JSON
+    if found["quoted"]:  # the line stays valid JSON if a number or constant is replaced
         end = value.start() + len(re.split(r"[,}\]]", text, maxsplit=1)[0])
         return (value.start(), end, f"{found['quoted']}{REDACTED}{found['quoted']}") if end > value.start() else None
     if found["separator"][-1].isspace() and named and re.search(shapes.sentence, name):
@@ -238,7 +241,7 @@ def _without_random(found: re.Match[str]) -> str:
 
 
 def _identifies(word: str, text: str, place: int) -> bool:
-    """Return whether a hexadecimal word identifies a commit, a file or a run, by the words before it."""
+    """Return whether a hexadecimal word identifies a commit, a file or a run, judged by the words before it."""
     word = word.rpartition("/")[2].rpartition("=")[2]
     before = text[max(0, place - 128) : text.index(word, place)]
     if not _HEX.fullmatch(word):
@@ -248,7 +251,8 @@ def _identifies(word: str, text: str, place: int) -> bool:
 
 
 def _looks_random(word: str) -> bool:
-    """Return whether a long word is a key rather than a name: characters of several classes in random order."""
+    """Return whether a long word is a key rather than a name, because its characters of several classes are in random
+    order."""
     if len(word) < RANDOM_LENGTH:
         return False
     if not all(any(map(is_class, word)) for is_class in (str.isupper, str.islower, str.isdigit)):
@@ -285,12 +289,12 @@ def visible(text: str) -> str:
 
 
 def invisible_removed(text: str) -> str:
-    """Return the text without invisible characters, except at the ends of lines, where they could hide text."""
+    """Return the text without invisible characters, except characters that end a line or begin a terminal escape."""
     return _INVISIBLE.sub(lambda found: found[0] if found[0] in "\r\x0b\x0c\x1b\x85\u2028\u2029" else "", text)
 
 
 def visible_json(text: str) -> str:
-    """Return JSON with invisible characters as JSON escapes, so that the values stay the same."""
+    """Return JSON with invisible characters as JSON escapes, which does not change the values."""
     return _INVISIBLE.sub(
         lambda found: re.sub("(....)", r"\\u\1", found[0].encode("utf-16-be", "surrogatepass").hex()), text
     )
@@ -306,7 +310,7 @@ def inert(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text as one line, so that no part of a file name can begin a command line."""
+    """Return the text as one line, so that no part of a file name can begin a command line for a CI service."""
     return " ".join(clean(text).split())
 
 
@@ -322,7 +326,7 @@ def csv_cell(value: Any) -> Any:
 
 
 def cleaned(value: Any) -> Any:
-    """Return the value with every text in it cleaned, and the values of secret keys redacted."""
+    """Return the value with every text in it cleaned, and with the values of secret keys redacted."""
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, dict):
@@ -335,7 +339,7 @@ def cleaned(value: Any) -> Any:
 
 
 def _cleaned_under(name: str, value: Any) -> Any:
-    """Return a cleaned value, treated as the value of this name."""
+    """Return the cleaned value of this name."""
     if isinstance(value, str) and _HEX.fullmatch(value) and re.search(_IDENTIFIER, f"{name}="):
         return value
     given = value and value is not True and not (isinstance(value, str) and re.match(_PLACEHOLDER, value))

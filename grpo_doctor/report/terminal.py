@@ -17,12 +17,12 @@ from rich.text import Text
 from .model import Options
 
 VERDICT = {"failing": "bold white on red", "suspect": "bold black on yellow", "healthy": "bold white on green"}
-"""Style of each verdict that is not neutral."""
+"""Style of each verdict; verdicts without an entry have no style."""
 LEVEL = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
 """Style of each severity."""
 PIECE = re.compile(r"_*(?:[^\s/_-]|-(?![^\W\d]))*(?:\s+|/+|_+\s*|-+(?=[^\W\d])|$)")
-"""A part of a name, after which a line may end. The sign of a number and underscores before a name belong to the
-part."""
+"""Matches a part of a name, after which a line may end. The sign of a number, and underscores before a name, belong to
+the part."""
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -42,7 +42,7 @@ class Screen(Console):
 
 
 def title(words: str) -> Text:
-    """Return the title of a section, after an empty line."""
+    """Return the title of a section, preceded by an empty line."""
     return Text(f"\n{words}", style="bold underline")
 
 
@@ -56,7 +56,7 @@ def bullet(words: str, style: str = "") -> Grid:
 
 
 class Name(NamedTuple):
-    """Words whose lines break after a space, a slash, a hyphen or an underscore, but never inside a part."""
+    """Words that break across lines after a space, a slash, a hyphen or an underscore, but never inside a part."""
 
     words: str
     style: str = ""
@@ -79,8 +79,8 @@ class Name(NamedTuple):
 
 
 def sparkline(values: np.ndarray | None, width: int) -> str:
-    """Draw a series with block characters, scaled between its smallest and largest mean. Each column is the mean of
-    equally many rows; gaps stay blank."""
+    """Draw a series with block characters. Each column is the mean of the same number of rows, scaled between the
+    smallest and the largest mean; gaps stay blank."""
     if values is None or not len(values):
         return ""
     with np.errstate(all="ignore"):

@@ -1,8 +1,8 @@
 """Bugs of real trainers that can be enabled by name.
 
-A fault is a subclass of `Engine` that overrides one method or a few settings; several can be combined. The docstring of
-a fault describes the bug and its origin, which is a public repository or an issue. Settings of the user override the
-settings of the fault.
+A fault is a subclass of `Engine` that overrides one method or a few settings. Several faults can be combined. The
+docstring of a fault describes the bug and its origin, such as a public repository or an issue. Settings of the user
+override the settings of the fault.
 """
 
 from . import advantages, boundaries, generation, objective, reward, tools  # noqa: F401 - each registers its faults

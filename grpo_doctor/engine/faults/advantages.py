@@ -43,7 +43,7 @@ class StdFloor(Fault):
     stalls.
 
     Origin: the repository BoBaCai/grpo-dual (Lever-Plus, Adv Std 0.0062 against a floor of 0.1). Without a KL term,
-        Adam cancels the scale, and the run learns.
+    Adam cancels the scale of the gradient, and the run learns.
     """
 
     named_by = ("ADV004", "KL002")
@@ -77,8 +77,8 @@ class GlobalNormUncentred(Fault):
 class AdvantagesOfAnotherGroup(Fault):
     """Trains every response on the advantage of a response in the next group.
 
-    Origin: tenstorrent/tt-metal#46412 (the advantages of another slice of the batch); a shuffle between reward and
-    loss does the same.
+    Origin: tenstorrent/tt-metal#46412 (the advantages of another slice of the batch); shuffling samples between reward
+    and loss has the same effect.
     """
 
     named_by = ("ADV006",)

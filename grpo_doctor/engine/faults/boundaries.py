@@ -50,7 +50,7 @@ class MaskAssumesRightPadding(Fault):
 class MaskByTokenIdentity(Fault):
     """Masks the padding token, which is EOS: the policy does not learn to end a response.
 
-    Origin: tokenizers without a padding token, `pad_token = eos_token`, and collators that mask by id.
+    Origin: setting `pad_token = eos_token` for tokenizers without a padding token, and collators that mask by id.
     """
 
     named_by = ("PAD003", "PAD002")

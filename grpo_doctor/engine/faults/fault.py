@@ -11,7 +11,7 @@ from ...config import ConfigError
 from ..engine import Engine
 
 FAULTS: dict[str, type[Fault]] = {}
-"""Every fault by its name."""
+"""Every fault, by its name."""
 
 
 class Fault(Engine):
@@ -21,7 +21,7 @@ class Fault(Engine):
         named_by: codes of checks and probes; at least one of them should detect the fault.
         settings_of_fault: settings that cause the fault or a part of it; the fix reverts these settings.
         circumstances: correct settings that the fault needs to have an effect.
-        fixed_by: id of the remedy that fixes the fault, or "".
+        fixed_by: id of the remedy that fixes the fault; empty if there is none.
     """
 
     named_by: ClassVar[tuple[str, ...]] = ()
@@ -46,7 +46,8 @@ def fault_name(fault: type[Fault]) -> str:
 
 
 def faulty_engine(names: Sequence[str]) -> tuple[type[Engine], dict[str, Any]]:
-    """Return the engine class with these faults, and their settings. Raises `ConfigError` for an unknown name."""
+    """Return the engine class with these faults, and the settings of the faults. Raises `ConfigError` for an unknown
+    name."""
     for name in names:
         if name not in FAULTS:
             near = difflib.get_close_matches(name, FAULTS, 1)

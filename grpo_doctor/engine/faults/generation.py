@@ -26,8 +26,8 @@ P30: dict[str, Any] = {
 class TrainModeGeneration(Fault):
     """Generates in the mode of the last step: train mode with gradient checkpointing after an update.
 
-    Origin: beita6969/colab-grpo. 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps. The
-        log-probability pass of a skipped step called `eval()`, which prevented the collapse. The first update had a
+    Origin: beita6969/colab-grpo. 37 of 38 updates were followed by a collapse, but none of the 56 skipped steps was.
+        The log-probability pass of a skipped step called `eval()`, which prevented the collapse. The first update had a
         learning rate of 0.
     """
 
@@ -129,7 +129,7 @@ class Truncation(Fault):
     """Sets the length limit one token below the shortest answer, so that every response is truncated.
 
     Origin: public runs of kartikmunjal/rlhf-and-reward-modelling-alt of the corpus (every response truncated at 64
-    tokens, nothing learned in 200 steps); DAPO (2503.14476). A limit that fits the shortest answers does not stall
+    tokens, nothing learned in 200 steps); DAPO (2503.14476). A limit that allows the shortest answers does not stall
     training, because the policy stops writing longer answers.
     """
 
@@ -142,7 +142,7 @@ class TopPNotInLoss(Fault):
     """Samples with top_p 0.8 but trains as if from the full distribution.
 
     Origin: huggingface/trl#4772 and #6789 (top_p, top_k and min_p of the sampler are absent from the
-    log-probabilities); on the policy's own samples, the fault costs little.
+    log-probabilities); on the policy's own samples, the fault has little effect.
     """
 
     named_by = ("GEN004", "RAT004")

@@ -16,8 +16,8 @@ from .fault import Fault
 class FlippedEntropy(Fault):
     """Adds the entropy bonus with the wrong sign, so that training lowers entropy.
 
-    Origin: the loss of BoBaCai/grpo-dual (`loss + coef * entropy`). A coefficient of 0.01 does no visible harm; at 0.5,
-        entropy collapses.
+    Origin: the loss of BoBaCai/grpo-dual (`loss + coef * entropy`). A coefficient of 0.01 has no visible effect; at
+    0.5, entropy collapses.
     """
 
     named_by = ("ENT006", "ENT004")
@@ -105,7 +105,7 @@ class KlOnUnformattedPrompt(Fault):
 class LrTooHigh(Fault):
     """Sets the learning rate a hundred times too high: the policy is destroyed within a few steps.
 
-    Origin: rates for LoRA in full fine-tuning, the most common mistake.
+    Origin: LoRA learning rates used for full fine-tuning, the most common mistake.
     """
 
     named_by = ("STL003", "UPD004")

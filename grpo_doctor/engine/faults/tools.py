@@ -14,7 +14,7 @@ from ..tools import OPENS
 from .fault import Fault
 
 TOOLS: dict[str, Any] = {"task": "tools", "max_completion_length": 40}
-"""The task with tools, with enough tokens for two lookups, a sum and an answer."""
+"""Settings for the task with tools, with enough tokens for two lookups, a sum and an answer."""
 
 
 class ToolArgumentsDropped(Fault):
@@ -69,7 +69,7 @@ class CallsStopPaying(Fault):
     """Subtracts a cost of 1 for each tool call, starting at a quarter of the run. The cost exceeds the reward of any
     answer.
 
-    Origin: verl-project/verl#4998 (tool calls fall to none, although the first steps are correct).
+    Origin: verl-project/verl#4998 (tool calls disappear, although the first steps are correct).
     """
 
     named_by = ("GEN010",)

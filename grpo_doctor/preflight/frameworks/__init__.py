@@ -1,5 +1,5 @@
-"""Loads the frameworks from data: one TOML file per framework, with the evidence for it, the meaning of its keys, and
-its behaviour.
+"""Loads the frameworks from data: one TOML file per framework, with the evidence for the framework, the meaning of its
+keys, and its behaviour.
 
 A setting has the same name in all frameworks; ``readers/settings.toml`` lists the names. A name with a leading
 underscore is an intermediate setting, which ``[[when]]`` in the same file uses, and which is dropped afterwards.
@@ -30,7 +30,7 @@ class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     """A pattern for the commands and calls that start the framework.
 
     Attributes:
-        weight: weight of the evidence, which is 10 for a unique name, and below 2 if other programs have the same name.
+        weight: weight of the evidence: 10 for a unique name, and less than 2 if other programs have the same name.
     """
 
     pattern: str
@@ -56,8 +56,8 @@ class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The consequences of a setting. The condition is that the setting is present, has a value (``is``), has another
-    value (``is_not``), or was read from ``key``.
+    """A rule with the consequences of a setting. The rule applies if the setting is present, has a given value
+    (``is``), has any other value (``is_not``), or was read from ``key``.
 
     ``set`` sets other settings or capabilities to a value, and ``take`` copies the value of an intermediate setting.
     ``rename`` moves a setting to another name, and ``drop`` removes settings.
@@ -74,7 +74,7 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Distinguishes a framework from its forks: modules, sections and keys that only the framework has.
+    """The modules, sections and keys that only the framework has, and none of its forks.
 
     Attributes:
         episodes: keys that contain the group size in forks whose agents take several turns.
@@ -95,13 +95,13 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         package: the package that a requirement pins, if keys are known for each version.
         modules: Python modules with the framework's configuration classes.
         launchers: the commands that the framework installs.
-        extends: the framework whose settings are inherited.
-        base: whether the file exists only for other files to extend.
+        extends: the framework whose settings this framework inherits.
+        base: whether the file exists only so that other files can extend it.
         capabilities: the behaviour of the framework, by the names under ``[capabilities]`` in
             ``readers/settings.toml``.
         keys: ``flat`` if the last part of a key identifies the key, as in a dataclass; otherwise ``nested``.
         trained_section: the section of the trained policy, which evaluation-only pipelines lack.
-        settings: the framework's keys for each setting. Of several keys for a setting, the first key that a
+        settings: the framework's keys for each setting. If a setting has several keys, the first key that a
             configuration contains is used.
         defaults: the value of each setting if its key is absent.
         largest_defaults: the largest default of each setting over all versions, if the default changed.
@@ -109,7 +109,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
         removed: keys that the described version no longer accepts.
         added: the keys that each version introduced.
         renamed: keys that have a new name with the same meaning.
-        documents: names of files that belong to one run, and the section of each.
+        documents: names of the files that together configure one run, and the section of each file.
         own_documents: names of the Hydra documents that contain the framework's defaults.
     """
 
@@ -149,7 +149,7 @@ class Framework(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
 
     @property
     def label(self) -> str:
-        """Return the name and the version for reports."""
+        """Return the name and the version in the form that reports use."""
         return f"{self.name} {self.version}".strip()
 
     def can(self, capability: str) -> bool:
@@ -176,7 +176,7 @@ HAND_WRITTEN = Framework(
         "lora_r": ("lora.r", "lora.rank", "qlora.r", "lora_config.r", "peft_config.r"),
     },
 )
-"""The framework that is used if no framework is recognised. Keys are then interpreted by common names."""
+"""The framework that is used if no framework is recognised. The meaning of keys is then guessed from common names."""
 
 
 def load(folder: Path) -> list[Framework]:
@@ -198,7 +198,7 @@ def frameworks() -> tuple[Framework, ...]:
 
 
 def vocabulary() -> Mapping[str, str]:
-    """Return every setting that a framework file may contain, with its meaning."""
+    """Return every setting that a framework file may contain, with the meaning of the setting."""
     return meanings()["declared"]
 
 
@@ -215,7 +215,7 @@ def modules() -> frozenset[str]:
 
 @cache
 def documents() -> Mapping[str, str]:
-    """Return the names of files that belong to one run, and the section of each."""
+    """Return the names of the files that together configure one run, and the section of each file."""
     return {stem: section for f in frameworks() for stem, section in f.documents.items()}
 
 
@@ -256,8 +256,8 @@ def _wrong(path: Path, word: str, why: str) -> FrameworkError:
 
 
 def _extended(path: Path, framework: Framework, found: Mapping[str, tuple[Path, Framework]]) -> Framework:
-    """Return a framework with the settings of the base framework that it extends. The base's fields are added if the
-    framework lists fields."""
+    """Return a framework with the settings of the base framework that it extends. The fields of the base framework are
+    added only if the framework itself lists fields."""
     if not framework.extends:
         return framework
     if framework.extends not in found:

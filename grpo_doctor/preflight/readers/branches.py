@@ -1,5 +1,4 @@
-"""Tracks which branches of a shell script run, as far as the script determines it, and the values of variables after
-the branches."""
+"""Tracks which branches of a shell script certainly run, and the values of variables after the branches."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ class _Branch:
     Attributes:
         taken: True if the current branch certainly runs, False if it certainly does not run, and None if unknown.
         ruled_out: whether an earlier branch certainly runs.
-        unsure: whether an earlier branch may run.
+        unsure: whether it is unknown if an earlier branch runs.
         before: the variables at the start of a branch that does not run; otherwise None.
         of_options: whether the branch is a ``case`` over the arguments of the script.
     """
@@ -52,7 +51,7 @@ class Branches:
             self.open.pop()
 
     def option(self, given: bool, environment: dict[str, str]) -> None:
-        """Enter a branch of a ``case`` over the arguments. ``given`` is whether the option is passed."""
+        """Enter a branch of a ``case`` over the arguments. ``given`` is whether the option was passed."""
         self._leave(environment)
         self._enter(given, environment)
 
@@ -72,7 +71,7 @@ class Branches:
 
     def value(self, name: str, value: str, environment: dict[str, str]) -> str:
         """Return the value of a variable after an assignment. A branch that may not run does not change an earlier
-        value. If two branches set different values, return both values joined."""
+        value. If two branches set different values, the result contains both."""
         before = environment.get(name, "")
         if all(branch.taken is not None for branch in self.open):
             self.chosen.discard(name)

@@ -20,15 +20,15 @@ STARTS = frozenset(
 )
 """Functions of the standard library that start a command."""
 PROGRAMS = ("python", "torchrun", "accelerate", "deepspeed", "uv", "bash", "ray")
-"""First words of a list of words that starts a training."""
+"""Programs with which a list of words must begin to count as a command that starts a training."""
 MANY = 50
 """Maximum number of commands per script."""
 FLAGS = 4
-"""Minimum number of flags for a text to count as the arguments of a command."""
+"""Minimum number of flags in a text that counts as the arguments of a command."""
 TEXTS = 10
 """Maximum number of texts per script that are evaluated to find the arguments of commands."""
 DEPTH = 20
-"""Maximum number of steps from an expression in a text through names and calls to its value."""
+"""Maximum number of names and calls that are followed from an expression in a text to its value."""
 WORDS = 500
 """Maximum number of words per command."""
 
@@ -90,7 +90,8 @@ def _flag(node: ast.expr | None, script: Definitions) -> bool:
 
 
 def _returned(call: ast.Call, script: Definitions) -> ast.expr | None:
-    """Return the expression that a called function of the script returns, if it has a single return statement."""
+    """Return the expression that a called function of the script returns, if the function has a single return
+    statement."""
     returned = script.returned.get(name_of(call.func), [])
     return returned[0] if len(returned) == 1 else None
 
@@ -118,7 +119,7 @@ def _text(node: ast.expr, script: Definitions, depth: int = 0) -> str | None:
     if depth == DEPTH:
         return None
     if not depth:
-        script.steps = 0  # one lookup budget for the whole text
+        script.steps = 0  # the limit on lookups applies to the whole text
     match node:
         case ast.JoinedStr(values=parts):
             inner = (part.value if isinstance(part, ast.FormattedValue) else part for part in parts)

@@ -18,7 +18,7 @@ SAME_COLUMNS = frozenset(
 )
 """Dataset methods that keep all columns."""
 DEEPEST = 20
-"""Maximum number of steps from the trainer's argument through names, calls and methods to the rows."""
+"""Maximum number of names, calls and methods that are followed from the trainer's argument to the rows."""
 _TEMPLATE = re.compile(r"<\||<｜|\[INST\]|<start_of_turn>|<s>|### ?(?:Instruction|Response)")
 
 
@@ -68,8 +68,8 @@ class Datasets:
         return UNKNOWN if given is None else self._rows(given, holders[-1] if holders else None, trainer.lineno, 0)
 
     def _value(self, name: str, owner: Function | None, line: int) -> tuple[ast.expr, Function | None, int] | None:
-        """Return the last value of a name before a line, with its function and line, or None if a branch may change the
-        value."""
+        """Return the last value of a name before a line, with the function and line of the assignment. Return None if a
+        branch may change the value."""
         for scope in dict.fromkeys((owner, None)):
             if held := self.given.get((scope, name)):
                 before = [pair for pair in held if scope is not owner or pair[0] < line]
@@ -155,7 +155,7 @@ class Datasets:
         return Rows(words, whole and len(words) == len(row.keys), form)
 
     def _form(self, node: ast.expr, owner: Function | None, depth: int) -> Form:
-        """Return the form of the prompt that an expression creates; empty if ambiguous."""
+        """Return the form of the prompt that an expression creates; empty if the form is ambiguous."""
         match node:
             case ast.Name(id=name) if depth < DEEPEST:
                 found = self._value(name, owner, 1 << 30)
@@ -194,7 +194,7 @@ def reads_as(function: Function) -> Form:
     """Return the form in which a reward function reads completions: messages or text; empty if it reads both forms or
     neither.
 
-    The result is also empty for functions that check types or catch errors.
+    For functions that check types or catch errors, the result is empty.
     """
     every = list(ast.walk(function))
     if any(isinstance(n, ast.Try) or (isinstance(n, ast.Call) and name_of(n.func) in _ASKS) for n in every):
@@ -220,7 +220,7 @@ _OF_TEXT = frozenset("strip split lower upper find startswith endswith replace s
 
 
 def _each(loop: ast.For | ast.comprehension) -> list[str]:
-    """Return the variables of a loop that contain the items of ``completions``, including through ``zip`` and
+    """Return the variables of a loop that contain the items of ``completions``, even if the loop uses ``zip`` or
     ``enumerate``."""
     match loop.iter, loop.target:
         case ast.Name(id="completions"), ast.Name(id=name):

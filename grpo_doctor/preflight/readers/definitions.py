@@ -27,9 +27,9 @@ CALLS = 2_000
 SETTINGS = re.compile(r"(?i)(?:\w*_)?(?:config|cfg|args|arguments|conf|hparams|params|flags)")
 """Names of variables that usually contain the settings of a script."""
 LONGEST_PATH = 12
-"""Maximum number of keys in a path to an item of a configuration."""
+"""Maximum number of keys in the path to an item of a configuration."""
 VALUES = 50
-"""Maximum number of values per name and of changes per dictionary. The last values and changes are kept."""
+"""Maximum number of values per name, and of changes per dictionary. The last values and changes are kept."""
 LINKS = 10
 """Maximum length of a chain of names that refer to each other."""
 DOCUMENTS = 4
@@ -44,7 +44,7 @@ class Definitions(Gathered):
     """Resolves the names of a script and of modules in the same folder.
 
     Attributes:
-        at: the line of the lookup. Later assignments do not count.
+        at: the line of the lookup. Assignments after this line do not count.
         inside: the function that contains the lookup.
         steps: number of names looked up for the current setting.
         deciding: branches whose condition is being evaluated.
@@ -76,7 +76,7 @@ class Definitions(Gathered):
                 continue
             seen.add(name)
             for key, value, at in self.classes.get(name, []):
-                if key not in given.get(name, ()):  # not a value that the script passes
+                if key not in given.get(name, ()):  # the script passes no value for this field
                     found.append((key, value, at or line))
                 waiting += [(n.id, line) for n in ast.walk(value) if isinstance(n, ast.Name) and n.id in self.classes]
             waiting += [(inner, line) for inner in self.nested.get(name, [])]
@@ -119,7 +119,7 @@ class Definitions(Gathered):
         return [value for value in self.keyed.get(name, []) if not _of_the_name(value, name)]
 
     def _loaded(self, node: ast.expr, least: int = 1) -> ast.expr | None:
-        """Return the value of ``config["a"]["b"]`` or ``config.a.b`` in a loaded configuration that contains its
+        """Return the value of ``config["a"]["b"]`` or ``config.a.b`` in a loaded configuration that contains these
         keys."""
         if not self.documents:
             return None
@@ -172,8 +172,8 @@ class Definitions(Gathered):
 
     @cached_property
     def _loads(self) -> dict[Path, tuple[int, Launch | ReadError]]:
-        """Return the configurations that the script loads: the line that names each configuration, and its content or
-        the error."""
+        """Return the configurations that the script loads: for each, the line that names it, and its content or the
+        error."""
         found: dict[Path, tuple[int, Launch | ReadError]] = {}
         for named, line in self._named_documents() if self.path else ():
             assert self.path is not None
@@ -188,7 +188,8 @@ class Definitions(Gathered):
 
     @cached_property
     def documents(self) -> list[tuple[dict[str, Entry], int]]:
-        """Return the configurations that the script loads, by key, and the line that names each configuration."""
+        """Return the entries of each configuration that the script loads, by key, and the line that names the
+        configuration."""
         return [(_by_key(read), line) for line, read in self._loads.values() if isinstance(read, Launch)]
 
     def unread_documents(self) -> list[str]:
@@ -219,7 +220,8 @@ class Definitions(Gathered):
         return [(word, line) for word, line in texts if line and word and _DOCUMENT.fullmatch(word)]
 
     def _latest(self, name: str) -> ast.expr | None:
-        """Return the last value of a name before the current line; if there is no such value, return its first value.
+        """Return the last value of a name before the current line or, if there is none, its first value after that
+        line.
 
         A branch that may not run does not change an earlier value. If branches set different values, the value is
         unknown.
@@ -254,7 +256,7 @@ class Definitions(Gathered):
         return False if False in told else None if None in told else True
 
     def _decided(self, branch: Branch) -> bool | None:
-        """Return whether a branch runs, or None if the script does not determine it."""
+        """Return whether a branch runs, or None if the script alone cannot decide whether the branch runs."""
         if branch.test is None or len(self.deciding) == LINKS or branch in self.deciding:
             return None
         asked, self.at = self.at, branch.first
@@ -265,7 +267,8 @@ class Definitions(Gathered):
         return bool(value) == branch.wanted if told else None
 
     def _passed(self, name: str) -> ast.expr | None:
-        """Return the value that the script passes for a parameter if all calls agree; otherwise, return its default."""
+        """Return the value that the script passes for a parameter if all calls agree; otherwise, return the parameter's
+        default."""
         passed = self._given({function for function, _ in self.parameters.get(name, [])}, name)
         return agreed([v for v in passed if not (isinstance(v, ast.Name) and v.id == name)]) or agreed(
             [value for _, value in self.parameters.get(name, [])]
@@ -303,8 +306,8 @@ class Definitions(Gathered):
         return held.values[keys.index(name)] if name in keys else None
 
     def spread(self, node: ast.expr) -> ast.Dict | None:
-        """Return the dictionary in ``**node``. For a name, return the last dictionary assigned before the current
-        line."""
+        """Return the dictionary in ``**node``. For a name, return the last dictionary that is assigned before the
+        current line."""
         for _ in range(LINKS):
             match node:
                 case ast.Dict():
@@ -332,7 +335,7 @@ class Definitions(Gathered):
 
     def _made(self, name: str) -> tuple[int, ast.expr] | None:
         """Return the line and the value of the last assignment to a name before the current line. Assignments of
-        dictionaries take precedence."""
+        dictionaries take precedence over other assignments."""
         given = [(line, value) for line, value, _ in self._values_of(name) if line < self.at]
         plain = [(line, value) for line, value in given if isinstance(value, ast.Dict) or is_dict(value)]
         return (plain or given)[-1] if given else None
@@ -369,7 +372,8 @@ class Definitions(Gathered):
 
 
 def _mentions(node: ast.expr, owner: ast.expr) -> bool:
-    """Return whether an expression refers to the name of its owner, as in ``config["lr"] = float(config["lr"])``."""
+    """Return whether an expression refers to the name that it is assigned to, as in ``config["lr"] =
+    float(config["lr"])``."""
     return any(isinstance(n, ast.Name) and isinstance(owner, ast.Name) and n.id == owner.id for n in ast.walk(node))
 
 
@@ -394,7 +398,7 @@ def _path(node: ast.Constant | ast.BinOp) -> str:
 
 
 def _of_the_name(value: ast.expr, name: str) -> bool:
-    """Return whether an expression only refers to another value of the same name."""
+    """Return whether an expression is only a reference to another value of the same name."""
     return name_of(value) == name or (
         isinstance(value, ast.Subscript) and isinstance(value.slice, ast.Constant) and value.slice.value == name
     )
@@ -406,5 +410,5 @@ def _nothing(value: ast.expr) -> bool:
 
 
 def agreed(found: list[ast.expr]) -> ast.expr | None:
-    """Return the expression if all expressions in the list are equal; otherwise None."""
+    """Return the expression if all expressions in the list are equal, and None otherwise."""
     return found[0] if len(found) == 1 or len({ast.dump(f) for f in found[:20]}) == 1 else None

@@ -1,4 +1,4 @@
-"""Reads YAML, TOML and JSON as settings with dotted keys. YAML is read as nodes, and no objects are constructed."""
+"""Reads YAML, TOML and JSON as settings with dotted keys. YAML is read as nodes, so no objects are constructed."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ _GLOBAL = re.compile(r"(?m)^#\s*@package\s+_global_")
 BUILT_ON = 50
 """Maximum number of base configurations per file."""
 _DOTS = re.compile(r"(?<![\w\-\"'])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
-"""Dotted TOML keys that are nested deeper than in any real configuration. The parser's memory grows with the square of
-the depth."""
+"""Matches dotted TOML keys that are nested deeper than in any real configuration. Documents with these keys are
+rejected, because the parser's memory use grows with the square of the depth."""
 
 
 def read_document(text: str, path: Path, depth: int = 0, said: Mapping[str, Any] | None = None) -> list[Launch]:
@@ -136,7 +136,7 @@ def _yaml(text: str) -> Iterator[tuple[str, Any, int]]:
 
 
 def _below(node: yaml.Node, path: str, depth: int) -> Iterator[tuple[str, Any, int]]:
-    """Yield the settings of a node. The keys of a mapping come before the keys that it merges with ``<<``."""
+    """Yield the settings of a node. The keys of a mapping come before the keys that the mapping merges with ``<<``."""
     spent()
     if depth > DEEPEST:  # a mapping that contains itself
         raise _too_deep()
@@ -182,7 +182,7 @@ def _too_deep() -> ReadError:
 
 
 def _unwrap(launch: Launch) -> None:
-    """Unwrap W&B's ``config.yaml``, which has the form ``key: {value: …}``."""
+    """Unwrap the values of W&B's ``config.yaml``, which has the form ``key: {value: …}``."""
     if any(e.key.startswith(("_wandb.", "wandb_version")) for e in launch.entries):
         launch.entries = [
             Entry(re.sub(r"^([^.]+)\.value(?=\.|$)", r"\1", e.key), e.value, e.line)
@@ -233,7 +233,7 @@ def _bases(launch: Launch, path: Path, depth: int) -> None:
         for word in reversed(entry.value) if isinstance(entry.value, list) else [entry.value]:  # the last item counts
             if not isinstance(word, str) or word == "_self_" or group.startswith(("optional ", "hydra/")):
                 continue
-            word = (f"{group.split('@')[0]}/{word}" if group else word).lstrip("/")  # absolute groups in Hydra
+            word = (f"{group.split('@')[0]}/{word}" if group else word).lstrip("/")  # an absolute group name in Hydra
             found = beside(path, word, ("", ".yaml", ".yml", ".toml", ".json"))
             text = None if found is None or depth >= CHAIN else text_of(found)
             if text is None or found is None:

@@ -23,13 +23,13 @@ _SUFFIXES = ("", ".yaml", ".yml", ".toml", ".json")
 
 
 def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool) -> None:
-    """Add the settings of files that a command names. The settings of the command take precedence.
+    """Add the settings of files that a command names. Settings that the command itself passes take precedence.
 
     Args:
         launch: the command.
         path: the script that contains the command.
         written: text of each file that the script writes.
-        scripts: whether to add the defaults of the started script.
+        scripts: whether to add the defaults of the script that the command starts.
     """
     launch.followed = True
     said = {entry.key: entry.value for entry in launch.entries}
@@ -44,8 +44,8 @@ def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool
 
 
 def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[str, int] | None = None) -> list[Launch]:
-    """Return the documents that a notebook or script writes, with line numbers of the notebook or script. A document
-    that cannot be read has a note instead."""
+    """Return the documents that a notebook or script writes, with line numbers of the notebook or script. Instead of a
+    document that cannot be read, a note is returned."""
     found: list[Launch] = []
     for name, text in written.items():
         if Path(name).suffix in (".yaml", ".yml", ".toml", ".json"):
@@ -100,7 +100,8 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
 
 
 def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
-    """Add the defaults of options that a command omits, if its script is found, or was written by the file itself."""
+    """Add the defaults of options that a command omits, if the script that it starts is found, or was written by the
+    file itself."""
     if any(not f.flat and f.starts(launch.program) for f in frameworks()):
         return  # the framework's table already contains these defaults
     module = _MODULE.search(f" {launch.program}")

@@ -13,7 +13,7 @@ _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(\+?)=")
 _HEREDOC = re.compile(r"<<-?\s*(['\"]?)(\w+)\1")
 _REDIRECTION = re.compile(r">>?(?:&\d|\s{0,9}(?:\"[^\"\n]{0,500}\"|[^\s;|&\"]{1,500}))")
 _PLACEHOLDER = re.compile(r"<[A-Za-z][\w \-]{0,60}>(?=[\s\"'])")
-"""A placeholder that the user must fill in, such as ``<your_key>``."""
+"""Matches a placeholder that the user must replace, such as ``<your_key>``."""
 _FUNCTION = re.compile(r"\(\s{0,9}\)")
 _CASE = re.compile(r"(?:\|[^\s|()]{1,200}){0,50}\)")
 _CONTINUED = re.compile(r"\\\r?\n")
@@ -34,7 +34,8 @@ class Word:
 
 @dataclass
 class Statement:
-    """Words up to the end of a command. ``array`` is the name of an array if the words are its elements.
+    """The words up to the end of a command. ``array`` is the name of an array whose elements the words are; empty for a
+    command.
 
     ``document`` is the here-document that the command reads, ``line`` is its first line, and ``literal`` is whether its
     variables stay unexpanded. ``target`` is the file to which the output is written. ``function`` is the name of a
@@ -142,7 +143,7 @@ class Lexer:
         return self._function()
 
     def _function(self) -> bool:
-        """Process ``name()`` or ``function name()``, after which the body of the function follows."""
+        """Process ``name()`` or ``function name()``, which precedes the body of a function."""
         text, at = self.text, self.at
         if text[at] != "(" or self.array or len(self.words) > 2:
             return False
@@ -209,7 +210,7 @@ class Lexer:
         self._go(at + 1)
 
     def _names_a_case(self) -> bool:
-        """Return whether the only word is a pattern of ``case``, as in ``--lr)``, ``-l|--lr)`` or
+        """Return whether the only word of the statement is a pattern of ``case``, as in ``--lr)``, ``-l|--lr)`` or
         ``peft.enabled=false|peft=0)``."""
         word = raw_text(self.words[0])
         return word[:1] == "-" or ("=" in word and _CASE.match(self.text, self.at) is not None)

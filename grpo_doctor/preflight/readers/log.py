@@ -30,7 +30,7 @@ _ECHOED = re.compile(r"^\++ (?=\S)")
 COMMANDS = 100
 """Maximum number of echoed commands and argument dumps."""
 WIDEST = 100_000
-"""Maximum total length of the dumps on one line in characters."""
+"""Maximum total length, in characters, of the dumps on one line."""
 FEWEST = 5
 """Minimum number of settings in a table of arguments."""
 
@@ -98,7 +98,7 @@ def _fields(lines: list[str]) -> list[tuple[str, Any]]:
 
 
 def _tables(lines: list[str]) -> Iterator[Launch]:
-    """Yield a launch for the lines ``name ...... value``, as printed by Megatron and frameworks built on it, such as
+    """Yield a launch for the lines ``name ...... value``, as printed by Megatron and by frameworks that use it, such as
     slime."""
     found = [(number, match) for number, line in enumerate(lines, 1) if (match := _DOTTED.match(line)) is not None]
     if len(found) >= FEWEST:

@@ -1,6 +1,7 @@
 """Extracts the code blocks of a Markdown document, such as an issue comment, with the file suffix of each block.
 
-Code without a fence is recognised by its lines: YAML keys, or flags on lines whose backslashes are missing.
+Code without a fence is recognised by its lines, which contain YAML keys, or flags without a backslash at the end of the
+previous line.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _FENCED = re.compile(
     r"(?P<text>.*?)(?:^[ \t]{0,9}(?P=fence)[ \t]*$|\Z)"
 )
 _SPAN = re.compile(r"(?<!`)`(?P<text>[^`\n]*+\n[^`]*+)`(?!`)")
-"""Inline code that spans several lines, which users write instead of a code block."""
+"""Matches inline code that spans several lines, which some users write instead of a code block."""
 _SUFFIXES = {
     **dict.fromkeys(("python", "py", "python3", "ipython"), ".py"),
     **dict.fromkeys(("yaml", "yml"), ".yaml"),
@@ -27,14 +28,15 @@ _YAML = re.compile(r"(?m)^[ \t]*[\w.\-]{2,60}:(?:[ \t]+[^\s{\[|].*)?$")
 _UNFENCED = re.compile(
     r"(?m)^(?P<text>[a-z][\w.\-]{1,60}:(?:[ \t].*)?$(?:\n(?:[ \t]*(?:#.*|- .*|[a-z_][\w.\-]{0,60}:(?:[ \t].*)?)?$))*)"
 )
-"""Lines of YAML between lines of prose: lowercase keys, list items, comments and empty lines."""
+"""Matches lines of YAML between lines of prose: lowercase keys, list items, comments and empty lines."""
 _OVERRIDES = re.compile(r"(?m)^.*\b(?P<text>overrides: \[.*\])[ \t]*$")
-"""A list of overrides in one line, as in the output of Hydra."""
+"""Matches a list of overrides on one line, as in the output of Hydra."""
 _LINK = re.compile(r"\[([^\[\]\n]{0,200})\]\(https?://[^\s()]{1,500}\)")
 _UNCONTINUED = re.compile(r"(?<=[^\s\\])[ \t]*\n(?=[ \t]*--[a-z][\w.\-]*)")
-"""A line break before a line of flags, without the backslash that a shell requires at the end of the first line."""
+"""Matches a line break before a line of flags if the previous line does not end with the backslash that a shell
+requires."""
 FEWEST = 3
-"""Minimum number of ``key: value`` lines at which a block without a language counts as a document."""
+"""Minimum number of ``key: value`` lines in a block without a language that counts as a document."""
 
 
 class Block(NamedTuple):

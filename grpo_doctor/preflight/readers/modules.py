@@ -17,17 +17,18 @@ TOKENS = 60_000
 """Maximum number of tokens per script, which limits the time spent on parsing."""
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 BROKEN = 3
-"""Maximum number of statements that do not parse. With more such statements, the text is not Python."""
+"""Maximum number of statements that do not parse. A text with more of these statements does not count as Python."""
 SIBLINGS = 8
 """Maximum number of imported modules in the same folder that are read."""
 LENGTH = 100_000
-"""Total size of the imported modules in characters above which no further module is read."""
+"""Total length of the imported modules, in characters, above which no further module is read."""
 IMPORTS = 500
 """Maximum number of imported names that are searched for in the folder of a script."""
 
 
 def parsed(text: str) -> tuple[ast.Module, list[int]]:
-    """Return the syntax tree of a text, and the lines of omitted statements, whose syntax is newer or invalid.
+    """Return the syntax tree of a text, and the lines of statements that were omitted because their syntax is too new
+    or invalid.
 
     Raises `ReadError` if the text has more than `TOKENS` tokens.
     """
@@ -107,7 +108,7 @@ def siblings(trees: list[ast.Module], path: Path) -> list[ast.Module]:
 
 
 def statements(tree: ast.AST) -> Iterator[ast.stmt]:
-    """Yield every statement of a tree, including nested statements, but no expressions."""
+    """Yield every statement of a tree, including nested statements, but excluding expressions."""
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -167,7 +168,8 @@ def _magic(text: str) -> Iterator[tuple[str, str, bool | None]]:
 
 
 def _is_python(text: str) -> bool:
-    """Return whether a text parses unchanged, because a line that begins with ``%`` may continue an expression."""
+    """Return whether a text is valid Python without changes. A line that begins with ``%`` may continue an
+    expression."""
     try:
         return not parsed(text)[1]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -211,7 +213,7 @@ def is_dict(node: ast.expr) -> bool:
 
 
 def as_dict(call: ast.Call, apart: Container[str] = ()) -> ast.Dict:
-    """Return ``dict(a=1, **more)`` as ``{"a": 1, **more}``, without the given names."""
+    """Return the call ``dict(a=1, **more)`` as the dictionary ``{"a": 1, **more}``, without the names in ``apart``."""
     keywords = [k for k in call.keywords if k.arg is None or k.arg not in apart]
     keys: list[ast.expr | None] = [ast.Constant(value=k.arg) if k.arg else None for k in keywords]
     return ast.Dict(keys=keys, values=[k.value for k in keywords])
@@ -219,8 +221,8 @@ def as_dict(call: ast.Call, apart: Container[str] = ()) -> ast.Dict:
 
 @lru_cache(maxsize=2 * SIBLINGS)
 def _elsewhere(text: str) -> ast.Module:
-    """Return the syntax tree of an imported module, with all line numbers set to 0. Several scripts may share the
-    tree."""
+    """Return the syntax tree of an imported module, with all line numbers set to 0. The tree is cached, because several
+    scripts may import the module."""
     tree = parsed(text)[0]
     for node in ast.walk(tree):
         if hasattr(node, "lineno"):

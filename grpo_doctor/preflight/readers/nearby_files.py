@@ -19,7 +19,7 @@ LARGEST = 1 << 18
 
 
 def beside(path: Path, named: str, suffixes: tuple[str, ...] = ("",)) -> Path | None:
-    """Return the file to which ``named`` refers in the file at ``path``, or None if it is missing or outside the
+    """Return the file to which ``named`` refers in the file at ``path``, or None if the file is missing or outside the
     searched folders."""
     named = unrooted(named.strip())
     if not named or len(named) > 200 or "\0" in named or "$" in named or ".." in Path(named).parts[2:]:
@@ -37,7 +37,7 @@ def _parts(named: str) -> list[str]:
 
 
 def unrooted(named: str) -> str:
-    """Remove a leading variable or command substitution from a path, because the result usually refers to the project
+    """Remove a leading variable or command substitution from a path, because it usually expands to the project
     folder."""
     if not named.startswith(("$(", "${")):
         return _ROOT.sub("", named, count=1)
@@ -52,13 +52,13 @@ def unrooted(named: str) -> str:
 
 
 def around(path: Path) -> frozenset[str]:
-    """Return the names in the folders that are searched for a named file, and in their ``src`` folders."""
+    """Return the file names in the folders that are searched for a named file, and in the ``src`` subfolders."""
     return frozenset(name for outer in _folders(path) for inner in (outer, outer / "src") for name in _names(inner))
 
 
 def named_like(path: Path, patterns: Sequence[str]) -> Iterator[Path]:
-    """Yield matching files in the folder of a file and its parent folders, nearest folder first, in the order of the
-    patterns."""
+    """Yield matching files in the folder of a file and in its parent folders. The nearest folder comes first; the files
+    of a folder are in the order of the patterns."""
     any_of_them = re.compile("|".join(patterns))
     for folder in _folders(path):
         names = sorted(filter(any_of_them.fullmatch, _names(folder)))
@@ -86,7 +86,7 @@ def _candidates(path: Path, named: str, suffixes: tuple[str, ...]) -> Iterator[P
 
 
 def text_of(path: Path, largest: int = LARGEST) -> str | None:
-    """Return the content of a file, or None if it cannot be read or is too long for a configuration."""
+    """Return the content of a file, or None if the file cannot be read or is too large for a configuration."""
     try:
         with path.open("rb") as file:
             raw = file.read(largest + 1)

@@ -21,8 +21,8 @@ _WRITES = re.compile(r"%%(?:writefile|file)\s+(?:-a\s+)?(\S+).*\n")
 
 
 def read_notebook(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command], dict[str, str]]:
-    """Return a launch for every configuration in the cells, the commands of the cells, and the files that the cells
-    write.
+    """Return a launch for every configuration: in the cells themselves, in the commands of the cells, and in the files
+    that the cells write.
 
     Lines are counted across the code cells. Raises `ReadError`.
     """

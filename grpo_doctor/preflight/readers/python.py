@@ -1,5 +1,5 @@
-"""Reads Python by its syntax tree: finds the calls that configure a trainer, and evaluates their arguments. No code is
-imported or executed.
+"""Reads Python scripts as syntax trees: finds the calls that configure a trainer, and evaluates their arguments. No
+code is imported or executed.
 
 For example, ``GRPOConfig(num_generations=args.k)`` is followed to the default of ``--k``. Arguments may also be
 constants, fields of a dataclass, or items of a dictionary. If a script does not call a configuration class, its
@@ -44,7 +44,7 @@ DEEPEST = 20
 BESIDE, ALONE = NAMES["calls_beside"], NAMES["calls_alone"]
 TELLING = frozenset(NAMES["telling"])
 GREEDY = "temperature"
-"""A setting that is 0 only in evaluation scripts."""
+"""Name of a setting that is 0 only for evaluation."""
 _NAMES = "grpo|ppo|reinforce|rloo|dapo|gspo"
 _ALGORITHM = re.compile(_NAMES, re.IGNORECASE)
 _LEARNER = re.compile(
@@ -52,14 +52,15 @@ _LEARNER = re.compile(
 )
 """Names of trainer classes that contain the name of the algorithm."""
 _OF_LANGUAGE = re.compile(r"(?i)transformers|tokenizer|language.model|\bllm")
-"""Words that show that a script trains a language model, not a small network that plays games."""
+"""Words that occur only in scripts that train a language model, not in scripts that train a small network to play
+games."""
 DOCUMENTS_OF = ("config", "cfg", "config_path", "config_file", "config_name")
 """Options of a script that contain the path of its settings file."""
 
 
 def read_python(text: str, path: Path | None = None) -> tuple[list[Launch], list[Command]]:
-    """Return a launch for every configuration that a script creates, and the commands that the script starts. Names are
-    also resolved in imported modules. The caller must read the commands.
+    """Return a launch for every configuration that a script creates, and the commands that the script starts, which the
+    caller must read. Names are resolved in imported modules as well.
 
     Raises `ReadError`.
     """
@@ -76,7 +77,7 @@ def read_modules(
     """Return the launches and commands of one script, given its pieces with the number of lines before each piece. A
     piece that does not parse is reported in a note.
 
-    ``texts`` contains the commands after ``!``.
+    ``texts`` contains the commands that follow ``!``.
     """
     script, notes = _script(sources, path)
     if len(script.configuring) > MANY:
@@ -95,8 +96,8 @@ def read_modules(
 
 
 def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
-    """Return the settings of a script that is started with options: its first configuration or, without a
-    configuration, the defaults of its options.
+    """Return the settings of a script that is started with options: its first configuration or, if it has none, the
+    defaults of its options.
 
     Raises `ReadError`.
     """
@@ -106,7 +107,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
     if script.configuring:
         launch = script.launch(script.configuring[0])
     elif any(CONFIGURES.search(name) and script.origins[name] != OWN for name in script.origins):
-        launch = Launch(script.imports)  # a parser fills the framework's class
+        launch = Launch(script.imports)  # a parser creates the framework's configuration
         for name, (value, line) in script.options.items():
             script.add(launch, name, value, line)
     else:
@@ -158,13 +159,13 @@ class _Script(Definitions):
         self.beside = [(BESIDE[name], call) for name, call in self.calls if name in BESIDE][:MANY]
 
     def _configuring(self, names: re.Pattern[str]) -> list[ast.Call]:
-        """Return the calls of these names. Calls in imported modules are used only if the script itself has no such
-        call."""
+        """Return the calls of functions with these names. Calls in imported modules are used only if the script itself
+        has no such call."""
         found = [call for name, call in self.calls if names.search(name) and call.keywords]
         return [call for call in found if call.lineno] or found
 
     def given(self, values: Mapping[str, Any]) -> _Script:
-        """Return the same script with values for some of its options."""
+        """Return a copy of the script with values for some of its options."""
         started = copy(self)
         started.said = dict(values)
         for read in ("documents", "_loads"):
@@ -233,12 +234,13 @@ class _Script(Definitions):
             if (learned := _ALGORITHM.search(name)) is not None:
                 launch.add("algorithm", learned[0].lower(), call.lineno)
             launch.entries += self.loose().entries
-        elif not call.lineno:  # the script passes its own values to an imported module
+        elif not call.lineno:  # an imported module creates the configuration from values of the script
             launch.entries += [Entry(entry.key, entry.value, 0) for entry in self.loose().entries]
         return launch
 
     def _library(self, call: ast.Call) -> bool:
-        """Return whether a class comes from a trainer library. A class without an import also counts."""
+        """Return whether a class comes from a trainer library. A class without an import is assumed to come from a
+        library."""
         giver = call.func.value if isinstance(call.func, ast.Attribute) else None
         come_as = giver.id if isinstance(giver, ast.Name) and giver.id in self.origins else name_of(call.func)
         origin = self.origins.get(come_as, "").split(".")[0]
@@ -248,7 +250,7 @@ class _Script(Definitions):
     def imports(self) -> str:
         """Return the names of the trainer libraries in the script's text."""
         named = [name for name in sorted(modules()) if re.search(rf"\b{name}\b", self.text)]
-        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # without names of programs
+        names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # without names of launchers
         if not names and {"gym", "gymnasium"} & self.modules and not _OF_LANGUAGE.search(self.text):
             names.append("gym")
         return " ".join(names)
@@ -271,8 +273,8 @@ class _Script(Definitions):
                 self._passes(launch, prefix, keyword.value, call.lineno)
 
     def _passes(self, launch: Launch, prefix: str, node: ast.expr, line: int, depth: int = 0) -> None:
-        """Add the items of ``**node`` to a launch. The last item of a key takes precedence, and items in a branch that
-        may not run come last."""
+        """Add the items of ``**node`` to a launch. If a key occurs more than once, the last item takes precedence.
+        Items in a branch that may not run come last."""
         changes = self.changes_of(node) if depth < 5 else []
         sure = [change for change in changes if self.taken(change.line) and not change.least]
         for change in sure:
@@ -309,8 +311,8 @@ class _Script(Definitions):
         return False
 
     def _items(self, launch: Launch, prefix: str, spread: ast.Dict, depth: int) -> None:
-        """Add the items of a dictionary to a launch. The last item of a key takes precedence, as in ``{**defaults, "k":
-        8}``."""
+        """Add the items of a dictionary to a launch. If a key occurs more than once, the last item takes precedence, as
+        in ``{**defaults, "k": 8}``."""
         for key, value in reversed(list(zip(spread.keys, spread.values, strict=True))):
             if isinstance(key, ast.Constant) and isinstance(key.value, str):
                 self.add(launch, prefix + key.value, value, value.lineno)
@@ -318,8 +320,8 @@ class _Script(Definitions):
                 self._passes(launch, prefix, value, value.lineno, depth + 1)
 
     def _telling(self, launch: Launch) -> bool:
-        """Read the script's only dictionary with keys of settings instead of a ``**`` argument that cannot be read.
-        Return whether there is exactly one such dictionary."""
+        """Read the script's only dictionary whose keys are settings, in place of a ``**`` argument that cannot be read.
+        Return whether the script has exactly one such dictionary."""
         held = [d for _, d in self.dicts if TELLING & {k.value for k in d.keys if isinstance(k, ast.Constant)}]
         if len(held) != 1:
             return False
@@ -339,8 +341,7 @@ class _Script(Definitions):
         launch.add(key, value if told else self._several(node) or Unresolved(ast.unparse(node)[:200]), line)
 
     def _several(self, node: ast.expr) -> Several | None:
-        """Return the numbers of the loop over which a variable iterates; None if the expression is not such a
-        variable."""
+        """Return the numbers that a loop variable takes; None if the expression is not a loop variable over numbers."""
         held = node
         for _ in range(LINKS):
             match held:
@@ -359,7 +360,7 @@ class _Script(Definitions):
         """Return the settings of a script without a configuration: its options, constants, fields, dictionaries and
         calls.
 
-        A temperature of 0 is omitted, because greedy calls evaluate or score, and do not generate rollouts.
+        A temperature of 0 is omitted, because greedy generation is used to evaluate or score, not to generate rollouts.
         """
         launch = Launch(f"script {self.imports}", complete=False, imports_rl=self.imports_rl)
         self.at = 1 << 30
@@ -375,7 +376,8 @@ class _Script(Definitions):
             for word, entry in document.items():
                 launch.add(word, entry.value, line)
         launch.entries = [e for e in launch.entries if e.value != 0 or not e.key.endswith(GREEDY)]
-        # the script's own settings come first, then imported settings; within each, unresolved settings come last
+        # the script's own settings come first, followed by imported settings; in both groups, unresolved settings come
+        # last
         launch.entries.sort(key=lambda entry: (entry.line == 0, isinstance(entry.value, Unresolved)))
         return launch
 
@@ -405,7 +407,7 @@ class _Script(Definitions):
                     self.add(launch, str(key.value), item, item.lineno)
 
     def _calls(self, launch: Launch) -> None:
-        """Add the number of responses per prompt of generation calls, and the arguments of training calls."""
+        """Add the number of responses per prompt that generation calls request, and the arguments of training calls."""
         held_out = self._held_out()
         groups = (_times(call) for name, call in self.calls if name in NAMES["group_calls"] and call not in held_out)
         for turns in islice(filter(None, groups), MANY):
@@ -425,8 +427,8 @@ class _Script(Definitions):
                 self._keywords(launch, "", call)
 
     def _parameters_of_functions(self, launch: Launch) -> None:
-        """Add the defaults of parameters: first of training functions, then of constructors, then of other functions.
-        The defaults of other functions are marked as vague."""
+        """Add the defaults of the parameters of functions: first training functions, then constructors, then other
+        functions. The defaults of other functions are marked as vague."""
         said = {entry.key for entry in launch.entries}
         for function, name, value, line in sorted(self.defaults, key=lambda default: _standing(default[0])):
             key = name.lower()
@@ -444,13 +446,13 @@ class _Script(Definitions):
 
 
 def _standing(function: str) -> int:
-    """Rank how likely a parameter of this function is a training setting; 0 is the most likely."""
+    """Return a rank for how likely a parameter of this function is a training setting; 0 is the most likely."""
     return 0 if _TRAINS.search(function) else 1 if function == "__init__" else 2
 
 
 def _tells(name: str, call: ast.Call) -> bool:
-    """Return whether a call's arguments can only be settings: a group size, or the learning rate of a settings
-    class."""
+    """Return whether a call has an argument that can only be a setting: a group size, or the learning rate of a
+    settings class."""
     given = [keyword.arg or "" for keyword in call.keywords]
     configures = SETTINGS.fullmatch(underscored(name)) and not SUPERVISED.search(name) and not ELSEWHERE.search(name)
     return bool(configures and "learning_rate" in given) or any(k in TELLING or PER_PROMPT.fullmatch(k) for k in given)
@@ -458,7 +460,7 @@ def _tells(name: str, call: ast.Call) -> bool:
 
 def _times(call: ast.Call) -> ast.expr | None:
     """Return the number of rollouts per group, which is 8 in ``TrajectoryGroup(rollout(s) for _ in range(8))``; None if
-    there is no such number."""
+    the call does not contain it."""
     match call.args:
         case [
             ast.GeneratorExp(generators=[ast.comprehension(iter=turns)])

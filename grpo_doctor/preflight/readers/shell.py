@@ -1,8 +1,8 @@
 """Reads ``--flags`` and Hydra's ``a.b=c`` from shell scripts, with variables filled in. The scripts are not executed.
 
 The reader supports quotes, continued lines, comments, arrays, functions, ``${X:-default}`` and ``$((arithmetic))``. A
-variable that a loop or branch sets to one of several values is `Several`. A variable that depends on the command line
-or on a program's output is `Unresolved`.
+variable that a loop or branch sets to one of several values becomes `Several`. A variable that depends on the command
+line or on a program's output becomes `Unresolved`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def read_shell(text: str, path: Path, written: Mapping[str, str] | None = None) 
 
 
 def _torn(text: str, launch: Launch) -> str:
-    """Return why a text seems to end within a command; empty if it does not."""
+    """Return why a text seems to end in the middle of a command; empty if the text seems complete."""
     lines = [line.strip() for line in text.split("\n")]
     last = next((n for n in range(len(lines), 0, -1) if lines[n - 1] and lines[n - 1][0] != "#"), 0)
     words = lines[last - 1] if last else ""
@@ -120,7 +120,7 @@ class _Context:
     spent: list[str] = field(default_factory=list)
 
     def affords(self, what: str) -> bool:
-        """Return whether another script may be read for this file. Nested scripts also count."""
+        """Return whether another script may be read for this file. Scripts that other scripts start count as well."""
         self.spent.append(what)
         return len(self.spent) <= OTHERS
 
@@ -139,7 +139,7 @@ def _read(text: str, context: _Context) -> list[Launch]:
 
 
 class _Script:
-    """Reads the statements of one script in execution order, as far as the order is known."""
+    """Reads the statements of one script in the order of execution, as far as that order is known."""
 
     def __init__(self, context: _Context) -> None:
         self.context, self.variables = context, context.variables
@@ -166,7 +166,7 @@ class _Script:
                 self._step(statement)
 
     def _body(self, name: str, opening: Statement, statements: Iterator[Statement]) -> Iterator[Statement]:
-        """Store the body of a function, and return the statements after the body. If no body follows, return all
+        """Store the body of a function, and return the statements that follow the body. If no body follows, return all
         statements."""
         body: list[Statement] = []
         depth = 0 if opening.function else 1
@@ -361,10 +361,8 @@ def _environment(shared: dict[str, tuple[Any, int]]) -> Launch:
 
 
 def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, int]]) -> None:
-    """Add a launch for a command that passes settings.
-
-    A line of arguments is added to the previous command, as its author intended, although the shell does not pass the
-    arguments to the command.
+    """Add a launch for a command that passes settings. A line with only arguments is added to the previous command, as
+    the author intended, although the shell does not pass the arguments.
     """
     first, line = words[0]
     if (first.startswith("--") or _OVERRIDE.match(first)) and launches:
@@ -414,11 +412,11 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
                 index += 1
             key = name.replace("-", "_")
             if key == "module":
-                rest += ["-m", *values]  # as with deepspeed and torchrun
+                rest += ["-m", *values]  # deepspeed and torchrun have such an option
                 continue
             read = list(map(_value, values)) or [True]
             if isinstance(read[0], int | float) and any(isinstance(value, str) for value in read[1:]):
-                rest += values[1:]  # a number followed by words: the words belong to the command
+                rest += values[1:]  # the words after a number belong to the command
                 read = read[:1]
             found[key] = (read[0] if len(read) == 1 else read, line)
         else:
@@ -429,7 +427,7 @@ def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
 
 
 def _value(text: str, swept: bool = False) -> Any:
-    """Parse a word. With ``swept``, numbers separated by commas are the values of Hydra's ``--multirun``."""
+    """Parse a word. If ``swept`` is true, numbers separated by commas are the values of Hydra's ``--multirun``."""
     values = [scalar(one.strip("'\"")) for one in text.split("," if swept and _NUMBERS.fullmatch(text) else SEVERAL)]
     if len(values) > 1 and all(isinstance(value, int | float) for value in values):
         return Several(values)

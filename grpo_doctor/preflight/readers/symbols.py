@@ -1,6 +1,7 @@
-"""Collects the names of a script, statement by statement: values, options, fields, and dictionaries with their changes.
+"""Collects the definitions of a script, statement by statement: values, options, fields, and dictionaries with their
+changes.
 
-The script is not executed. `definitions` resolves the collected names.
+The script is not executed. The module `definitions` resolves names with them.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ CONFIGURES = re.compile(
 """Names of classes that configure reinforcement learning."""
 OWN = "own"
 NUMERICAL = 1e-4
-"""Value below which a function's ``epsilon`` only avoids a division by 0. Sequence-level clip bounds are larger."""
+"""Value below which a function's ``epsilon`` is only a constant that avoids a division by 0. Sequence-level clip bounds
+are larger."""
 BRANCHES = 1_000
 """Maximum number of branches per script. Further branches count as executed."""
 ELSEWHERE = re.compile(r"(?i)eval|valid|test|infer|judge|teacher|sft|dpo|reward_model|critic|demo")
@@ -29,8 +31,8 @@ _IS_MAIN = re.compile(r"\b__name__\b")
 
 
 class Branch(NamedTuple):
-    """The lines of a branch, and its condition: an expression, or None if there is no condition, and the required
-    result."""
+    """The lines of a branch, its condition (an expression, or None without a condition), and the value of the condition
+    for which the branch runs."""
 
     first: int
     last: int
@@ -39,9 +41,9 @@ class Branch(NamedTuple):
 
 
 class Change(NamedTuple):
-    """An entry that is added to a named dictionary. Without a key, all items of the value are added.
+    """An entry that is added to a named dictionary. If ``key`` is None, all items of the value are added.
 
-    ``least`` is true if an existing entry keeps its value.
+    ``least`` is true if the change does not replace an existing entry.
     """
 
     line: int
@@ -102,7 +104,7 @@ class Gathered:
         """Collect assignments, imports, classes and functions."""
         match node:
             case ast.Assign():
-                for target in node.targets:  # several, as in ``config["lr"] = lr = 1e-6``
+                for target in node.targets:  # several targets, as in ``config["lr"] = lr = 1e-6``
                     self._assigned(target, node, inside)
             case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value):
                 self.values.setdefault(name, []).append((node.lineno, value))
@@ -129,7 +131,7 @@ class Gathered:
                 self._change(owner, Change(node.lineno, inside, None, value))
 
     def _flow(self, node: ast.AST) -> None:
-        """Collect loops, branches and opened files."""
+        """Collect the loops, branches and opened files in a statement."""
         match node:
             case ast.For(target=ast.Name(id=name)):
                 self.loops[name] = node.iter
@@ -188,7 +190,7 @@ class Gathered:
             case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(key))):
                 self._change(owner, Change(node.lineno, inside, key, node.value))
             case ast.Subscript(value=ast.Name(id=owner), slice=ast.Name(id=key)) if key in self.pairs:
-                # some or all items of another mapping: ``for k, v in given.items(): owner[k] = v``
+                # copies some or all items of another mapping: ``for k, v in given.items(): owner[k] = v``
                 named, whole = self.pairs[key]
                 plain = isinstance(node.value, ast.Name) and node.value.id == named
                 self._change(owner, Change(node.lineno, inside, None, whole if plain else node.value))
@@ -295,8 +297,8 @@ _FIELDS = frozenset("field Field Option Argument ib attrib Factory HfArg".split(
 
 
 def _says_nothing(name: str, value: object) -> bool:
-    """Return whether a parameter's default is not a setting, but a switch, an index, or a number that avoids a division
-    by 0."""
+    """Return whether a parameter's default is not a setting. A switch, an index, or a number that avoids a division by
+    0 is not a setting."""
     return (type(value) is int and value <= 1) or (
         name in ("eps", "epsilon") and isinstance(value, float) and value < NUMERICAL
     )

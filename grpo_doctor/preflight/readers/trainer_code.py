@@ -1,4 +1,4 @@
-"""Finds problems in a training script: wrong signatures of reward functions, an overridden loss, missing columns, or a
+"""Finds problems in a training script: wrong signatures of reward functions, an overridden loss, missing columns, and a
 mask without EOS."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ PASSED = ("prompts", "completions")
 GIVEN = frozenset(
     "prompts completions completion_ids completions_ids trainer_state log_extra log_metric environments".split()
 )
-"""Keyword arguments that any TRL version passes to a reward function, in addition to dataset columns."""
+"""Keyword arguments that at least one TRL version passes to a reward function, in addition to dataset columns."""
 KEPT_BACK = frozenset(("prompt", "completion", "completion_ids"))
 """Dataset columns that TRL does not pass to reward functions."""
 _OF_RESPONSES = re.compile(r"(?:completion|response|answer|action|gen\w*|output|loss|label)s?_mask")
@@ -31,7 +31,7 @@ MANY = 50
 
 
 def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> list[Entry]:
-    """Return facts about the trainer in a script, under keys that begin with ``code.``."""
+    """Return facts about the trainer in a script, as entries whose keys begin with ``code.``."""
     found: list[Entry] = []
     functions: dict[str, Function] = {}
     given_again: set[str] = set()
@@ -67,7 +67,7 @@ def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -
 
 def _drops_unknown(script: Iterable[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> int | None:
     """Return the line at which a script filters configuration arguments, or catches the TypeError for an invalid
-    argument; None if there is no such line."""
+    argument; None if the script does neither."""
     for name, call in calls:
         if name in _ASKS and call.args and _CONFIGURATION.search(ast.unparse(call.args[0])[:200]):
             return call.lineno
@@ -84,7 +84,7 @@ def _of_types(handler: ast.ExceptHandler) -> bool:
 
 
 def _lacking(columns: frozenset[str], rewards: list[Function], line: int, found: list[Entry]) -> None:
-    """Report columns that the trainer or a reward function needs but the dataset lacks."""
+    """Report columns that the trainer or a reward function needs but that the dataset does not have."""
     if "prompt" not in columns:
         found.append(Entry("code.lacking_column", "prompt, which the trainer needs", line))
         return
@@ -156,7 +156,8 @@ def _loss_of(node: ast.ClassDef, found: list[Entry]) -> None:
 
 
 def _signature_of(function: Function, found: list[Entry]) -> None:
-    """Report a reward function that does not accept ``**kwargs``, with the parameters that it lacks."""
+    """Report a reward function that does not accept ``**kwargs``, with the keyword arguments that it does not
+    accept."""
     arguments = function.args
     if arguments.kwarg is not None:
         return

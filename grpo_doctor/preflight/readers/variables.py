@@ -18,8 +18,8 @@ _VARIABLE = re.compile(
 _ARRAY = re.compile(r"\$\{(\w+)\[[@*]\]\}|\$[@*]|\$\{[@*]\}")
 _KEYED = re.compile(r"\[([^\]]{1,100})\]=")
 _NOT_SAID = re.compile(r"|\$\w+|\$\{\w+\}")
-"""The value of a variable that is not set: empty, or a reference to an unknown variable. The default of the variable
-applies."""
+"""Matches the value of a variable that counts as unset, so that its default applies: an empty value, or a reference to
+an unknown variable."""
 SEVERAL = "\ue000"
 """Separator between the possible values of a variable. The values come from a loop, from branches, or from an array."""
 _ONE_WORD = re.compile(rf"\$[({{]|{SEVERAL}")
@@ -34,7 +34,7 @@ Words = list[tuple[str, int]]
 
 
 def joined(values: Iterable[str]) -> str:
-    """Join the distinct possible values of a variable; an empty string if there are no values."""
+    """Join the distinct possible values of a variable; return an empty string if there are no values."""
     distinct = dict.fromkeys(one for value in values for one in value.split(SEVERAL))
     return SEVERAL.join(list(distinct)[:VALUES])[:5000]
 
@@ -60,7 +60,7 @@ class Variables:
         self.named[name] = joined(values)
 
     def read(self, words: list[str], document: str = "") -> None:
-        """Process ``read -r a b <<< text``, whose text is split at ``IFS``, or ``read -d '' name`` with a
+        """Process ``read -r a b <<< text``, where the text is split at ``IFS``, or ``read -d '' name`` with a
         here-document."""
         between = self.named.pop("IFS", "").strip("'\"") or None
         if document and words[-1].isidentifier() and any(word.startswith("-") and "d" in word for word in words[1:-1]):
@@ -134,7 +134,7 @@ class Variables:
         expression = re.sub(r"[A-Za-z_]\w*", lambda m: self.named.get(m[0], m[0]), found[1].replace("$", ""))
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # raised for `1if`, a future syntax error
+                warnings.simplefilter("ignore")  # Python warns about `1if`, a future syntax error
                 value = evaluate(ast.parse(expression.strip().replace("/", "//"), mode="eval").body)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return found[0]
