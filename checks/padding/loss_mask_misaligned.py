@@ -26,8 +26,8 @@ def loss_mask_misaligned(
     the mask are accepted if responses are truncated and a setting masks truncated responses.
 
     ## Why it matters
-    Prompt tokens inside the mask get the advantage of the answer, although they do not belong to it. A missing first
-    token or EOS is never learned, and responses without EOS run to the limit.
+    Prompt tokens inside the mask get the advantage of the answer, although they are not part of the answer. A missing
+    first token or EOS is never learned, and responses without EOS run to the limit.
 
     ## Example
     ```text

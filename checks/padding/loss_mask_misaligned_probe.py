@@ -144,7 +144,7 @@ def _of_loss(
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts)
     found = push.pushes(loss, model, made, responses)
-    if not all(bool(p.trained.all()) for p in found):  # the clip may stop a token at one sign of the advantage
+    if not all(bool(p.trained.all()) for p in found):  # the clip may act at one sign only
         opposite = push.pushes(loss, model, made, responses, signs=[-sign for sign in push.SIGNS])
         found = [
             p._replace(trained=p.trained | o.trained, aimed=p.aimed.where(p.trained, o.aimed))
