@@ -25,10 +25,10 @@ def policy_begins_apart(
 
     ## What it sees
     The check uses the larger of the two implicit rewards on the first row of the run. The first row must be step 0 or 1
-    and at most a tenth of an epoch into the run. The first row must not be a pasted value without a step. The check
-    fires at a reward of 5 or above. At a beta of 0.1, a response is then e^50 times as likely under the policy as under
-    the reference. Log-probabilities must also be recorded, because their presence shows that the rewards come from a
-    reference.
+    and at most a tenth of an epoch into the run. The check does not judge rows without a step number, or rows that are
+    numbered by epoch. The check fires at a reward of 5 or above. At a beta of 0.1, a response is then e^50 times as
+    likely under the policy as under the reference. Log-probabilities must also be recorded, because their presence
+    shows that the rewards come from a reference.
 
     ## Thresholds
     - `apart`: implicit reward of the first row, in the units of the loss, at or above which the check fires.
