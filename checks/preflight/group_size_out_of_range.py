@@ -20,9 +20,8 @@ def group_size_out_of_range(
     ## What it sees
     Severity is **info** for two or three responses per prompt, and **warning** for one. The check is skipped if the
     estimator does not use the group as the baseline (GAE, REINFORCE, ReMax), if the log has the loss of a critic, or if
-    CFG013 fires. The check is also
-    skipped for forks whose agents may form their own groups. Severity is **info** if a configuration does not name the
-    estimator, or makes only one step.
+    CFG013 fires. The check is also skipped for forks whose agents may form their own groups. Severity is **info** if a
+    configuration does not name the estimator, or declares only one step.
 
     ## Thresholds
     - `group_below`: number of responses per prompt below which a group is too small.
