@@ -30,14 +30,14 @@ def rollout_trainer_logprob_mismatch(
     """The rollout engine and the trainer assign different probabilities to the sampled tokens.
 
     ## What it sees
-    On 2 of 3 rows, the check compares the log-probabilities of rollout engine and trainer by the k3 KL, in nats per
-    token. The KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the log-probabilities.
-    Severity is **warning** above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean probability difference above
-    0.01. Up to 1e-2, severity is **info** if the reward has gained. Severity is also **info** if k3 was between 2e-3
-    and 1e-2 on the first row and has not doubled since. Severity is **error** above 1e-2 (d = 0.11) if the reward has
-    not gained. Severity is **critical** above 1e-1 (d = 0.36), but **error** if k3 was not recorded. Severity is
-    also **critical** if the median of five rows is above 1e-2 and has doubled within 20 rows. If the raw logits of the
-    rollout engine are also recorded, they show on which side the cause is.
+    The check compares the log-probabilities of rollout engine and trainer by the k3 KL, in nats per token. A limit must
+    be exceeded on 2 of 3 rows. The KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the
+    log-probabilities. Severity is **warning** above 0.002 (d = 0.05, a factor of 1.05 per token), or at a mean
+    probability difference above 0.01. Up to a KL of 0.01, severity is **info** if the reward has gained. Severity is
+    also **info** if the KL was between 0.002 and 0.01 on the first row and has not doubled since. Severity is **error**
+    above 0.01 (d = 0.11) if the reward has not gained. Severity is **critical** above 0.1 (d = 0.36), but **error** if
+    the KL was not recorded. Severity is also **critical** if the median of five rows is above 0.01 and has doubled
+    within 20 rows. If the raw logits of the rollout engine are also recorded, they show on which side the cause is.
 
     ## Thresholds
     - `warn`: k3 KL, in nats per token, above which the severity is warning.
@@ -66,11 +66,11 @@ def rollout_trainer_logprob_mismatch(
     No finding.
 
     ## Known false alarms
-    Inference engines in bf16, which give about 1e-3 without any bug, and about 2e-3 with a mixture of experts, starting
-    at the first row. In float32, a healthy run stays below 1e-8. A repetition penalty over the response, for which
-    severity is **info**. The difference is only 0.02, and the score was not lower (0.65, against 0.63 without the
-    penalty). Quantised engines and asynchronous rollouts, which differ by design. If the run gains nevertheless,
-    severity stays **warning**.
+    Inference engines in bf16, which give about 0.001 without any bug, and about 0.002 with a mixture of experts,
+    starting at the first row. In float32, a healthy run stays below 1e-8. A repetition penalty over the response, for
+    which severity is **info**. The score with the penalty was not lower (0.65, compared with 0.63 without the penalty).
+    Quantised engines and asynchronous rollouts, which differ by design. If the run gains nevertheless, severity
+    stays **warning**.
 
     ## Remedy
     First find out whether rollout engine or trainer is wrong. Then use truncated importance sampling (TRL default, verl
