@@ -68,7 +68,8 @@ def component_never_pays(
     - `early_rows`: number of rows before which the check does not fire.
     - `never_paid_share`: height above the minimum up to which a component counts as at its minimum, as a share of
       reward / number of components.
-    - `patience`: number of rows after which a component other than formatting should have been above 0 at least once.
+    - `patience`: number of rows after which the severity is warning if no component other than formatting has been
+      above 0.
 
     ## Why it matters
     If the component at its minimum is the intended one (correctness, in contrast to compilability or format), the

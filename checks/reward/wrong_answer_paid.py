@@ -31,8 +31,8 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     def reward(prompts, responses, answers):
         return [float(answer in response) for response, answer in zip(responses, answers)]
     ```
-    Error: The reward function gives a wrong, the correct and a wrong answer in one response a reward of 1; the correct
-    response gets 1.
+    Error: The reward function gives a reward of 1 to a wrong, the correct and a wrong answer in one response; the
+    correct response gets 1.
 
     ```python
     import re
@@ -103,7 +103,7 @@ def _of(reward: Any, example: Any, response: str, gold: Any) -> float | None:
 def _paid(name: str, text: str, found: float, good: float, sure: bool) -> Fires:
     return fires(
         True,
-        "The reward function gives {name} a reward of {found:g}; the correct response gets {good:g}.",
+        "The reward function gives a reward of {found:g} to {name}; the correct response gets {good:g}.",
         error=sure,
         info=not sure,
         name=name,
