@@ -20,8 +20,8 @@ def no_gain_since(
 
     ## Thresholds
     - `rewards`: number of rewards before which a plateau cannot be distinguished from a slow gain.
-    - `share`: minimum share of the steps, 0 to 1, that the plateau covers. Below this share, the run has learned for
-      about as long as it has been flat.
+    - `share`: minimum share of the steps, 0 to 1, that the plateau must cover. Below this share, the run has learned
+      for about as long as it has been flat.
 
     ## Why it matters
     The steps on the plateau cost as much as the earlier steps and did not improve the reward. Keep the checkpoint from
