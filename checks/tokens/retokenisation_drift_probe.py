@@ -20,7 +20,7 @@ def probe_fragile_ids(
     The probe takes a response whose ids change when it is decoded and encoded again (a word in an unusual split). In
     the trainer's batch, the ids must stay the same. The probe certifies that the batch of the loss contains the sampled
     ids even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback
-    text, a dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
+    text, a dropped EOS). Word-level tokenizers, in which every sequence survives decoding and encoding, are not judged.
 
     A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn of
     such a conversation must have been generated from exactly the ids that precede the turn. Some templates do not
