@@ -42,7 +42,7 @@ def attention_or_position_ids_missing(
 
     ## Why it matters
     Without an attention mask, the model attends to padding. With position ids that count padding, every token has a
-    wrong position. The policy is then scored on a text that differs from the generated one, and ratio and KL measure
+    wrong position. The policy is then scored on a text that differs from the generated text, and ratio and KL measure
     the padding.
 
     ## Example
@@ -142,7 +142,8 @@ def _scored(mask: Any, logprobs: Any, prompts: list[list[int]], responses: list[
 
 def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
     """Return the number of prompts for which a sampling loop continues after the padding instead of after the prompt.
-    At the padding, the model emits a token that it emits nowhere else. At every other position, it ends the response.
+    At the padding, the model emits a token that it emits nowhere else. At every other position, the model ends the
+    response.
     """
     seen: list[Any] = []
     word = next(n for n in range(len(special.all) + 1) if n not in special.all)
