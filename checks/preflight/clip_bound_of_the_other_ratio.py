@@ -22,8 +22,8 @@ def clip_bound_of_the_other_ratio(
     ## What it sees
     The check fires if the declared epsilon is 0.05 or more with sequence-level ratios (GSPO), or 0.002 or less with
     token-level ratios. Severity is info if the run makes one update per rollout, because no bound has an effect then.
-    Severity is also info if TRL's CISPO has an upper bound below 1, or if a custom trainer has a narrow bound without a
-    declared ratio.
+    Severity is also info if TRL's CISPO has an upper bound below 1. For a custom trainer, severity is info if the bound
+    is narrow and the ratio type is not declared.
 
     ## Thresholds
     - `wide_from`: epsilon at or above which the bound is too wide for a sequence-level ratio.

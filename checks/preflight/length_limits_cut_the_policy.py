@@ -30,9 +30,9 @@ def length_limits_cut_the_policy(
     - `held_told`: share of responses with EOS suppressed, 0 to 1, above which LEN004 reports the problem instead.
 
     ## Why it matters
-    A truncated response has no ending, and a response that is forced to continue has an unintended ending. Both kinds
-    of responses are scored and trained on, and the policy learns the limit instead of the task (`grpo-doctor
-    lab --fault truncation`).
+    A truncated response has no ending, and a response that is forced to continue has an unintended ending. The policy
+    is trained on both kinds of responses and learns the limit instead of the task (`grpo-doctor lab --fault
+    truncation`).
 
     ## Example
     ```text
