@@ -40,7 +40,7 @@ def probe_ratio(
     made, own, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     mode = _mode_of_update(model, step, loss, made, responses)
     composite = old_logprobs is None and probes.from_loss.derived(logprobs)
-    if composite:  # before the search for old scores, because those of a sampler need no separate forward pass
+    if composite:  # before the search for old scores, because a sampler's scores need no separate forward pass
         inputs = loss, model, render, tokenizer, prompts
         if (found := _stopped(*inputs) or _uneven(*inputs)) is not None:
             return found

@@ -71,8 +71,8 @@ def ratio_or_clip_reversed(
 
     ## Known false alarms
     Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks). Deliberate
-    training on positive samples only. Ignore RAT007 for such methods. Soft gates and other bounds (SAPO, CISPO, GSPO, a
-    dual clip of 2 or more) pass the probe and cause no false alarms.
+    training on positive samples only. Ignore RAT007 for double-sided masks and for training on positive samples only.
+    Soft gates and other bounds (SAPO, CISPO, GSPO, a dual clip of 2 or more) pass the probe and cause no false alarms.
 
     ## Remedy
     Use `-torch.min(ratio * A, ratio.clamp(1 - eps, 1 + eps) * A)`, with `ratio = exp(new - old)`.

@@ -42,7 +42,8 @@ def rollout_trainer_logprob_mismatch(
     ## Thresholds
     - `warn`: k3 KL, in nats per token, above which the severity is warning.
     - `experts`: k3 KL, in nats per token, up to which a steady difference since the first row is not reported.
-    - `probability`: mean difference of probabilities, 0 to 1, above which the severity is warning.
+    - `probability`: mean difference between the probabilities of engine and trainer, 0 to 1, above which the severity
+      is warning.
     - `bad`: k3 KL, in nats per token, above which the severity is error.
     - `broken`: k3 KL, in nats per token, above which the severity is critical.
     - `grown`: multiple of the first row's k3 up to which the k3 KL counts as steady.
@@ -50,7 +51,7 @@ def rollout_trainer_logprob_mismatch(
     ## Why it matters
     Policy gradients assume that the tokens were sampled from the policy that is updated. If the tokens come from a
     different policy, "on-policy" training is off-policy without a correction. Unlikely tokens are affected most, and
-    gradient norm and entropy spike. The mismatch is the most informative metric. At step 1 or 2, the mismatch reveals a
+    gradient norm and entropy spike. At step 1 or 2, the mismatch is the most informative metric. The mismatch reveals a
     broken generation mode, stale weights, a different prompt, or a temperature that is applied twice.
 
     ## Example
@@ -125,7 +126,7 @@ def _side(raw: float, always: bool, steady: bool, leap: bool, frozen: bool, warn
     if always:
         return "The difference has existed since the first row: check the engine (weights, kernels, log-probabilities)"
     if leap:
-        return "A single update does not cause such a jump: check for other changes (mask, kernels, inputs)"
+        return "The difference jumped, which one update does not cause: check for other changes (mask, kernels, inputs)"
     if frozen:
         return "The learning rate is 0: check the engine's cache and kernels instead of the weight transfer"
     return "The raw logits of the rollout engine are not recorded"
