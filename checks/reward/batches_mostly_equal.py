@@ -51,11 +51,11 @@ def batches_mostly_equal(
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be
       recorded.
     - `mostly_share`: share of batches without spread, 0 to 1, at or above which the check fires.
-    - `pinned_share`: share of batches without spread at or above which the check fires if all of them have the same
-      reward below 0.
+    - `pinned_share`: share of batches without spread, 0 to 1, at or above which the check fires if their rewards are
+      equal and below 0.
     - `many`: minimum number of rewards for severity error (REW001 judges a constant reward).
-    - `alike_share`: share of batches without spread at or above which the severity is info, or warning if all of them
-      have the same reward and length.
+    - `alike_share`: share of batches without spread, 0 to 1, at or above which the severity is info. If all batches
+      without spread have the same reward and length, the severity is warning.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A
@@ -115,4 +115,4 @@ def batches_mostly_equal(
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
         return ". The batches with equal rewards have the same reward and length"
-    return f". The reward on these rows is {number(reward)}" if pinned else ""
+    return f". The reward on the rows without spread is {number(reward)}" if pinned else ""

@@ -29,8 +29,8 @@ def form_pays_most(
     ## Thresholds
     - `rewards`: number of rewards before which the check does not fire.
     - `share`: share of the reward gain, 0 to 1, below which the contribution of correctness counts as small.
-    - `since_share`: minimum share of the run, 0 to 1, between the step at which correctness stopped rising and the step
-      at which the reward stopped rising.
+    - `since_share`: minimum share of the run, 0 to 1, for which the reward must have risen after correctness stopped
+      rising.
 
     ## Why it matters
     A policy follows the larger gradient. While formatting contributes more, the reward rises without any gain in

@@ -69,8 +69,8 @@ def held_out_score_does_not_follow(
 
     ## Remedy
     Read ten high-reward responses. Score held-out prompts of the training distribution with the training reward
-    function. If the training reward rises on held-out prompts, the evaluation measures something different. If not,
-    train on more prompts and for fewer epochs.
+    function. If the training reward rises on held-out prompts, the evaluation measures something different. If the
+    training reward does not rise on held-out prompts, train on more prompts and for fewer epochs.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy reward). rldoctor 0.2, scenario `length_hacking`: the training reward

@@ -64,9 +64,10 @@ def length_or_format_driven_reward(
     - `explained_share`: squared correlation, 0 to 1, above which the check fires.
     - `tiny`: variance divided by the squared mean, below which changes count as rounding.
     - `early_rows`: number of rewards before which the check does not judge formatting.
-    - `meant_share`: share of the gain, 0 to 1, up to which correctness counts as having contributed too little. In 40
-      public runs with both kinds of components and a rising reward, the share plus its noise is at least 0.75 in each
-      healthy run. In each run that learned only formatting, the share plus its noise is at most 0.32.
+    - `meant_share`: share of the gain, 0 to 1, up to which correctness counts as having contributed too little. The
+      measurements come from 40 public runs with both kinds of components and a rising reward. In each healthy run, the
+      share plus its noise is at least 0.75. In each run that learned only formatting, the share plus its noise is at
+      most 0.32.
     - `done_share`: level of a component as a share of its best row, or success rate, at or above which too little is
       left to learn.
     - `success_room`: share of the possible increase in the success rate, 0 to 1, below which the success rate counts as
