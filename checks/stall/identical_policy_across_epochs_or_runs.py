@@ -72,7 +72,7 @@ def identical_policy_across_epochs_or_runs(
     if texts and alike is not None:
         told.append(f"{alike.same} of {alike.compared} responses are identical")
     if unmoved:
-        told.append(f"none of {len(weights)} tensors differs by more than {number(farthest, 2)} of its norm")
+        told.append(f"none of the {len(weights)} tensors differs by more than {number(farthest, 2)} of its norm")
     return fires(
         texts or unmoved,
         "Both sides have the same policy: {told}.",

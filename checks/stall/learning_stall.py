@@ -55,8 +55,8 @@ def learning_stall(
     rewards is below 0.01.
 
     **Flat** (warning): more than 20 rewards are within 1% of each other and below the largest single reward. The scale
-    of the rewards must not be 0 to 1. In a log that contains the start of the run, the reward is also flat at step 40
-    or later if all of the following conditions are true:
+    of the rewards must not be 0 to 1. If the log contains the start of the run, the reward is also flat at step 40 or
+    later under the following conditions:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - the noise of the reward leaves no room for a gain of a tenth of the headroom

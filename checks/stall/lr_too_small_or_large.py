@@ -31,19 +31,20 @@ def lr_too_small_or_large(
     from the policy. **Not at all** (warning): the largest movement of 5 updates is below 1e-7 nats, a hundredth of the
     smallest healthy update. In addition, the learning rate must be neither 0 nor still rising, and fewer than 90% of
     the groups must have zero variance. The check judges the movement, not the learning rate: 4e-5 is suitable for one
-    model, and 1e-6 is too high for another. LoRA needs a rate ten times as high.
+    model, and 1e-6 is too high for another. LoRA needs a rate ten times as high as full fine-tuning.
 
     ## Thresholds
     - `rows`: number of updates over which the median and the maximum of the movement are computed.
     - `warning_nats`: movement of the policy by one update, in nats per token, above which the severity is warning.
     - `torn`: movement of the policy by one update, in nats per token, above which the severity is error.
     - `still_nats`: movement, in nats per token, below which an update counts as having no effect.
-    - `other`: mismatch of rollout engine and trainer, in nats per token, above which the check ignores large movements.
+    - `other`: mismatch between rollout engine and trainer, in nats per token, above which the check ignores large
+      movements.
 
     ## Why it matters
     An update that moves the policy by half a nat per token leaves the region in which its gradient is valid. The policy
-    is destroyed within a few steps and does not recover when the learning rate is fixed. A run whose learning rate has
-    no effect costs as much as a run that learns.
+    is destroyed within a few steps and does not recover when the learning rate is lowered. A run whose learning rate
+    has no effect costs as much as a run that learns.
 
     ## Example
     ```text

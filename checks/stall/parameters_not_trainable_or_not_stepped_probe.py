@@ -147,8 +147,8 @@ def _outside_optimizer(missing: list[str], named: list[tuple[str, Any]]) -> Fire
 
 
 def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
-    """Return whether the optimizer contains some trainable parameters, but less than a quarter of their values. Such
-    parameters are an adapter, or the last layers of a model whose other layers were not frozen."""
+    """Return whether the optimizer contains some trainable parameters, but less than a quarter of their values. The
+    optimizer then trains an adapter, or the last layers of a model whose other layers were not frozen."""
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     own: int = sum(p.numel() for _, p in named if id(p) in held)
     every: int = sum(p.numel() for _, p in named)
