@@ -50,7 +50,7 @@ def loss_does_not_fall(
     ## What it sees
     The check compares the median of the last 5 losses with the first and the lowest median of 5 losses. Severity
     is **warning** if the last median exceeds the first by more than a quarter plus 0.1 nats. Severity is **error** if
-    the last median is also twice the lowest. The check also compares the median of the last 20 losses. Severity
+    the last median is also twice the lowest median. The check also compares the median of the last 20 losses. Severity
     is **warning** if the median of 20 losses is 30% above its lowest value and the loss has lost half of its
     improvement. Each rise must exceed 5 standard errors, and only rows before the first restart of the step counter
     count. If the first loss or the gradient norm is 0, severity is also **error** for a loss of exactly 0 on 5

@@ -23,8 +23,8 @@ def overfitting(
     - `least_evaluations`: minimum number of evaluations.
 
     ## Why it matters
-    The model memorises its examples. For RL, an overfitted model is a worse starting point than its loss suggests,
-    because memorised answers have little entropy.
+    The model memorises its training examples. For RL, an overfitted model is a worse starting point than its loss
+    suggests, because memorised answers have little entropy.
 
     ## Example
     ```text
