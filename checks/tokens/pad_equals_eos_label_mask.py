@@ -18,8 +18,8 @@ def pad_equals_eos_label_mask(
     ## What it sees
     The probe collates answers of unequal length into one batch. The last labelled token of every row must be an EOS
     (the tokenizer's, or the token with which the chat template closes a turn). Every label must equal its own input id,
-    and no label may be padding. If the RL renderer is provided, every token after the prompt up to that EOS must have a
-    label, and no prompt token may have a label.
+    and no label may be padding. If the RL renderer is provided, every token after the prompt up to the EOS must have a
+    label. In addition, no prompt token may have a label.
 
     ## Why it matters
     `DataCollatorForLanguageModeling` masks labels by pad id. If pad equals EOS, the collator also masks the EOS. The
