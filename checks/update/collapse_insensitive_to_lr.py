@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def collapse_insensitive_to_lr(
     found: Comparison, *, ratio: float = 5.0, rate: float = 0.3, close: float = 0.1
 ) -> Fires | None:
-    """Rollouts collapse after updates equally often at a different learning rate.
+    """Rollouts collapse after updates equally often at two different learning rates.
 
     ## What it sees
     The learning rates of the two runs differ at least fivefold. In both runs, the share of updates that are followed by
