@@ -101,7 +101,7 @@ licences: .venv/.installed  ## list the licences of all installed packages
 	$(BIN)/python -m piplicenses --from=mixed --order=license --with-urls
 
 lab: .venv/.installed  ## train every fault of the engine on three seeds, untreated and treated; resumable
-	nice -n 10 $(BIN)/grpo-doctor lab --yes --evidence docs/evidence $(if $(wildcard ../shared/logs/labels.csv),--logs ../shared/logs)
+	nice -n 10 $(BIN)/grpo-doctor lab --yes --evidence docs/evidence
 
 .venv-old-trl/.installed: pyproject.toml constraints-old-trl.txt
 	test -x .venv-old-trl/bin/python || $(PYTHON) -m venv .venv-old-trl

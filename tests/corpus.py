@@ -2,13 +2,12 @@
 
 Compares verdict, first sentence and onset with ``labels.csv``, run by run and weighted by repository, so that one
 project with many runs does not decide, and lists every wrong run. ``--all`` prints what was read and found in every
-file; ``--write`` also stores the figures in docs/evidence/accuracy.md, which the README quotes. Exit code 1 if anything
-is wrong.
+file; ``--write`` also stores the verdicts in docs/evidence/accuracy.csv and all figures that are derived from them. Exit
+code 1 if anything is wrong.
 """
 
 from __future__ import annotations
 
-import csv
 import re
 import sys
 from collections import defaultdict
@@ -19,19 +18,24 @@ from typing import NamedTuple
 
 import msgspec
 
-from benchmarks.corpus import first_sight
+from benchmarks.corpus import first_sight, tables
 from grpo_doctor import __version__
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Severity
 from grpo_doctor.diagnosis.examine import diagnose
-from grpo_doctor.diagnosis.lab_results import stored
 from grpo_doctor.diagnosis.verdict import Diagnosis
 from grpo_doctor.readers import ReadError, read
 from grpo_doctor.run import Run
 
 from .corpus_path import CORPUS
 
-ACCURACY = Path(__file__).parents[1] / "docs" / "evidence" / "accuracy.md"
+ROOT = Path(__file__).parents[1]
+EVIDENCE = ROOT / "docs" / "evidence"
+STORED, ACCURACY = EVIDENCE / "accuracy.csv", EVIDENCE / "accuracy.md"
+LABELLED = ("id", "repo", "expect", "families")
+COLUMNS = ("date", "version", *LABELLED, "verdict", "named", "dated", "cause", "confidence")
+"""``named``: whether the first sentence of a failing run names its problem; ``dated``: whether its onset is right;
+``cause``, ``confidence``: the cause in its headline."""
 RUN_TYPES = {"rl": "rl", "sft": "supervised", "dpo": "preference"}
 STEPS = re.compile(r"(\d+) rows")
 ONSETS = {
@@ -52,21 +56,19 @@ class Scored(msgspec.Struct):
     diagnosis: Diagnosis
 
     @property
-    def expected(self) -> list[str]:
-        return self.label["expect"].split("|")
+    def row(self) -> dict[str, str]:
+        """Return what is stored of it."""
+        from grpo_doctor.lab.judge import cause
 
-    @property
-    def faulty(self) -> bool:
-        """Return whether the label means that something is wrong and that the file shows it."""
-        return not {"healthy", "unproven", "unjudged"} & set(self.expected)
-
-    @property
-    def well(self) -> bool:
-        return "healthy" in self.expected
-
-    @property
-    def right(self) -> bool:
-        return self.diagnosis.verdict in self.expected
+        head = cause(self.diagnosis)
+        answers = {"named": self.told if first_sight.is_faulty(_expected(self.label)) else None}
+        answers["dated"] = self.dated if self.label["id"] in ONSETS else None
+        return {
+            "date": date.today().isoformat(), "version": __version__, "verdict": self.diagnosis.verdict,
+            **{name: self.label[name] for name in LABELLED},
+            "cause": head.code if head else "", "confidence": head.confidence if head else "",
+            **{name: "" if answer is None else "yes" if answer else "no" for name, answer in answers.items()},
+        }  # fmt: skip
 
     @property
     def told(self) -> bool:
@@ -94,8 +96,7 @@ class Scored(msgspec.Struct):
 
 def labels() -> list[dict[str, str]]:
     """The rows of labels.csv."""
-    with open(CORPUS / "labels.csv", encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return tables.read(CORPUS / "labels.csv")
 
 
 def run_named(name: str) -> Run:
@@ -131,11 +132,15 @@ def main() -> int:
             wrong += _misread(label, diagnosis)
         if label["expect"] and label["label_confidence"] != "low":
             scored.append(Scored(label, min(reversed(diagnoses), key=lambda d: first_sight.WORST.index(d.verdict))))
-    figures = measured(scored)
-    for figure in figures:
+    rows = [entry.row for entry in scored]
+    for figure in measured(rows):
         print(f"{figure.what:56} {figure.by_run} ({figure.share}); {figure.by_repository} by repository")
     if "--write" in sys.argv:
-        ACCURACY.write_text(page(figures), encoding="utf-8")
+        tables.write(STORED, COLUMNS, rows)
+        from grpo_doctor.lab.evidence import texts
+
+        for path, text in {**texts(EVIDENCE), ACCURACY: page(rows)}.items():
+            path.write_text(text, encoding="utf-8")
     wrong += _misjudged(scored)
     print("\n".join(["", *wrong]) if wrong else "\nnothing is wrong")
     return int(bool(wrong))
@@ -184,25 +189,32 @@ class Figure(NamedTuple):
         return f"{self.weighted:.0%}"
 
 
-def measured(scored: list[Scored]) -> list[Figure]:
+def measured(rows: list[dict[str, str]]) -> list[Figure]:
     """The acceptance figures."""
-    faulty, well = [s for s in scored if s.faulty], [s for s in scored if s.well]
-    plain = [s for s in well if s.expected == ["healthy"]]
-    dated = [s for s in scored if s.label["id"] in ONSETS]
+    faulty, well = [r for r in rows if r["named"]], [r for r in rows if "healthy" in _expected(r)]
+    plain, dated = [r for r in well if r["expect"] == "healthy"], [r for r in rows if r["dated"]]
     return [
-        _figure("verdict is one that the label allows", scored, [s.right for s in scored]),
-        _figure("failing, and the first sentence names the failure", faulty, [s.told for s in faulty]),
-        _figure("failing, but called healthy", faulty, [s.diagnosis.verdict == "healthy" for s in faulty]),
-        _figure("healthy, but called failing", well, [s.diagnosis.verdict == "failing" for s in well]),
-        _figure("clearly healthy, called healthy", plain, [s.diagnosis.verdict == "healthy" for s in plain]),
-        _figure("onset within a tenth of the run", dated, [s.dated for s in dated]),
+        _figure("verdict is one that the label allows", rows, [_right(r) for r in rows]),
+        _figure("failing, and the first sentence names the failure", faulty, [r["named"] == "yes" for r in faulty]),
+        _figure("failing, but called healthy", faulty, [r["verdict"] == "healthy" for r in faulty]),
+        _figure("healthy, but called failing", well, [r["verdict"] == "failing" for r in well]),
+        _figure("clearly healthy, called healthy", plain, [r["verdict"] == "healthy" for r in plain]),
+        _figure("onset within a tenth of the run", dated, [r["dated"] == "yes" for r in dated]),
     ]
 
 
-def _figure(what: str, of: list[Scored], hits: list[bool]) -> Figure:
+def _expected(row: dict[str, str]) -> set[str]:
+    return set(row["expect"].split("|"))
+
+
+def _right(row: dict[str, str]) -> bool:
+    return row["verdict"] in _expected(row)
+
+
+def _figure(what: str, of: list[dict[str, str]], hits: list[bool]) -> Figure:
     by_repo: dict[str, list[bool]] = defaultdict(list)
     for entry, hit in zip(of, hits, strict=True):
-        by_repo[entry.label["repo"]].append(hit)
+        by_repo[entry["repo"]].append(hit)
     weighted = sum(sum(rights) / len(rights) for rights in by_repo.values()) / max(len(by_repo), 1)
     return Figure(what, sum(hits), len(of), weighted)
 
@@ -213,11 +225,13 @@ def table(figures: list[Figure]) -> str:
     return "\n".join(["| on public logs | runs | mean over repositories |", "|---|---|---|", *rows])
 
 
-def page(figures: list[Figure]) -> str:
-    """docs/evidence/accuracy.md."""
-    causes = "\n".join(f"| {confidence} | {share} |" for confidence, share in stored().calibration.items())
-    known = {"version": __version__, "date": date.today(), "table": table(figures), "causes": causes}
-    return PAGE.format(**known, first_sight=first_sight.table(first_sight.stored()))
+def page(rows: list[dict[str, str]]) -> str:
+    """docs/evidence/accuracy.md, from the stored verdicts."""
+    from grpo_doctor.lab.evidence import calibration
+
+    causes = "\n".join(f"| {confidence} | {share} |" for confidence, share in calibration(EVIDENCE).items())
+    known = {"table": table(measured(rows)), "causes": causes}
+    return PAGE.format(**rows[0], **known, first_sight=first_sight.table(first_sight.stored()))
 
 
 PAGE = """# How accurate it is
@@ -245,7 +259,7 @@ Rules have since been changed because of errors in these sets.
 ## How often the cause is correct
 
 The table shows how often the named cause was correct, by confidence, over the faults of the [experiments](lab.md) and
-the labelled logs (`grpo-doctor lab --evidence docs/evidence --logs FOLDER`):
+the labelled logs:
 
 | confidence | cause |
 |---|---|
@@ -255,10 +269,11 @@ the labelled logs (`grpo-doctor lab --evidence docs/evidence --logs FOLDER`):
 
 def _misjudged(scored: list[Scored]) -> list[str]:
     """Return the wrong results, run by run."""
-    lines = [s.line() for s in scored if not s.right]
-    lines += [f"{s.line()} names none of {s.label['families']}" for s in scored if s.faulty and s.right and not s.told]
+    lines = [s.line() for s in scored if not _right(s.row)]
+    lines += [f"{s.line()} names none of {s.label['families']}" for s in scored
+              if _right(s.row) and s.row["named"] == "no"]  # fmt: skip
     for s in scored:
-        if s.label["id"] in ONSETS and not s.dated:
+        if s.row["dated"] == "no":
             lines.append(f"{s.label['id']}: onset {s.diagnosis.onset_step}, by eye {ONSETS[s.label['id']]}")
     return lines
 

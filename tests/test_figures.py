@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from benchmarks.corpus import autocorrelation, board, forecast, leadtime
+from benchmarks.corpus.tables import read
+from benchmarks.trajectory import most_powerful
+from grpo_doctor.lab.arms import STEPS, TREATED
+from tests import corpus
 
 ROOT = Path(__file__).parents[1]
 LAGS = ("0.0", "0.3", "0.6")
@@ -32,6 +39,18 @@ def tables(name: str) -> list[list[dict[str, str]]]:
 
 
 @pytest.mark.parametrize(
+    ("shown", "stored", "generated"),
+    [(of.PAGE, of.STORED, of.page) for of in (board, forecast, leadtime)]
+    + [(corpus.ACCURACY, corpus.STORED, corpus.page)],
+    ids=["board", "forecast", "leadtime", "accuracy"],
+)
+def test_pages_of_evidence_are_generated_from_the_stored_rows(
+    shown: Path, stored: Path, generated: Callable[[list[dict[str, str]]], str]
+) -> None:
+    assert shown.read_text(encoding="utf-8") == generated(read(stored))
+
+
+@pytest.mark.parametrize(
     ("quoted", "rows", "column"),
     [
         ("flat runs of 60 rows reported as learning", "60", "flat: learned"),
@@ -47,6 +66,40 @@ def test_the_method_quotes_the_simulations(quoted: str, rows: str, column: str) 
     assert [float(cell.rstrip(" %")) for cell in list(line.values())[1:]] == [
         float(stored[lag].rstrip("%")) for lag in LAGS
     ]
+
+
+def quoted(name: str, pattern: str) -> tuple[str, ...]:
+    """Return the figures that a page quotes, the groups of a pattern that fits once; words around them may change."""
+    (found,) = re.finditer(pattern, page(name))
+    return found.groups()
+
+
+def test_the_page_on_training_quotes_when_the_experiments_treat_a_fault() -> None:
+    assert quoted("docs/training.md", r"after (\d+) of (\d+) steps") == (str(int(TREATED * STEPS)), str(STEPS))
+
+
+def test_the_method_quotes_the_measured_autocorrelation() -> None:
+    repos, half, most = autocorrelation.quantiles(read(autocorrelation.STORED))
+    assert quoted("docs/method.md", r"of (\d+) public repositories, nine in ten .*? at most ([\d.]+) ") == (
+        str(repos),
+        f"{most:.2f}",
+    )
+    assert quoted("benchmarks/trajectory.md", r"of (\d+) public .*? at most ([\d.]+),.*? at most ([\d.]+),") == (
+        str(repos), f"{half:.2f}", f"{most:.2f}"
+    )  # fmt: skip
+    assert quoted("benchmarks/compare.md", r"in ten training .*? at most ([\d.]+)\. ") == (f"{most:.2f}",)
+
+
+def test_the_limit_of_twenty_rows_is_that_of_the_most_powerful_test() -> None:
+    known, lines = ([f"{most_powerful(20, lag, line=line):.0%}" for lag in (0.3, 0.6)] for line in (False, True))
+    assert quoted("docs/method.md", r"most powerful test \w+ (\d+%) .*? (\d+%) at 0\.6") == tuple(known)
+    assert quoted("benchmarks/trajectory.md", r"straight line, .*? (\d+) and (\d+%)\.") == (lines[0][:-1], lines[1])
+
+
+def test_the_page_of_experiments_quotes_the_cost_of_a_run_through_trl() -> None:
+    cost = {row[""]: row["CPU time"] for row in tables("benchmarks/trl.md")[1]}
+    known = [next(time for what, time in cost.items() if what.startswith(of)) for of in ("a run", "63 runs")]
+    assert quoted("docs/evidence/lab.md", r"Through TRL, .*? (\d+ s) of CPU .*? ([\d.]+ h) ") == tuple(known)
 
 
 def test_the_page_of_mismatches_quotes_the_confusion_matrix() -> None:

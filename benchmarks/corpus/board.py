@@ -8,7 +8,6 @@ Answers are stored in ``board.csv``, one row per tool and run; the table in ``do
 from __future__ import annotations
 
 import argparse
-import csv
 import datetime
 import json
 import os
@@ -24,6 +23,7 @@ from typing import Any
 
 from tests.corpus_path import CORPUS
 
+from . import tables
 from .fetch import wanted
 
 HERE = Path(__file__).parent
@@ -109,14 +109,6 @@ def measured(tool: dict[str, Any], folder: Path) -> Iterator[dict[str, Any]]:
             }  # fmt: skip
 
 
-def stored() -> list[dict[str, str]]:
-    """Return the earlier measurements."""
-    if not STORED.is_file():
-        return []
-    with STORED.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
-
-
 def page(rows: list[dict[str, str]]) -> str:
     """The table: per tool what it opened, severe answers on either side, and seconds."""
     of = {label: len({row["id"] for row in rows if row["labelled"] == label}) for label in ("failing", "healthy")}
@@ -145,15 +137,12 @@ def main() -> None:
     parser.add_argument("--tool", action="append", help="only this tool; repeatable; none measures nothing")
     parser.add_argument("--bin", type=Path, default=Path(".venv-peers/bin"), help="where the programs of the peers are")
     chosen = parser.parse_args()
-    rows = stored()
+    rows = tables.read(STORED)
     for tool in tools():
         if chosen.tool is None or tool["name"] in chosen.tool:
             rows = [row for row in rows if row["tool"] != tool["name"]] + list(measured(tool, chosen.bin))
-            with STORED.open("w", encoding="utf-8", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
-    PAGE.write_text(page(stored()), encoding="utf-8")
+            tables.write(STORED, COLUMNS, rows)
+    PAGE.write_text(page(tables.read(STORED)), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ existing logs are not downloaded again. Then ``GRPO_DOCTOR_CORPUS=FOLDER make co
 from __future__ import annotations
 
 import argparse
-import csv
 import hashlib
 import shutil
 import sys
@@ -19,6 +18,7 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import urlopen
 
+from . import tables
 from .first_sight import stored
 from .manifest import MANIFEST
 
@@ -33,8 +33,7 @@ MOST_BYTES = 1 << 24
 
 def wanted() -> list[dict[str, str]]:
     """The rows of the manifest."""
-    with MANIFEST.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return tables.read(MANIFEST)
 
 
 def is_of(row: dict[str, str], content: bytes) -> bool:

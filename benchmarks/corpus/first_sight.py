@@ -9,7 +9,6 @@ are changed by its errors afterwards.
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import subprocess
 import sys
@@ -18,10 +17,11 @@ from datetime import date
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
 
 from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.readers import ReadError, read
+
+from . import tables
 
 STORED = Path(__file__).with_name("first_sight.csv")
 COLUMNS = (
@@ -38,8 +38,7 @@ WORST = ("failing", "suspect", "healthy", "unproven", "unjudged")
 
 def stored() -> list[dict[str, str]]:
     """The rows of all sets, in the order in which they were judged."""
-    with STORED.open(encoding="utf-8", newline="") as file:
-        return list(csv.DictReader(file))
+    return tables.read(STORED)
 
 
 def verdict(log: Path) -> str:
@@ -53,21 +52,20 @@ def verdict(log: Path) -> str:
 def judged(labels: Path, folder: Path, start: int) -> Iterator[dict[str, str | int]]:
     """One row for each label, numbered from ``start``."""
     revision = subprocess.run(["git", "rev-parse", "--short=8", "HEAD"], capture_output=True, text=True, check=True)
-    with labels.open(encoding="utf-8", newline="") as file:
-        for number, label in enumerate(csv.DictReader(file), start):
-            content = (folder / label["file"]).read_bytes()
-            yield {
-                "judged": date.today().isoformat(),
-                "revision": revision.stdout.strip(),
-                "id": f"F{number:03d}",
-                "file": f"first-sight/{label['file']}",
-                "repo": label["repository"],
-                "expect": label["accepted_verdicts"],
-                "verdict": verdict(folder / label["file"]),
-                "bytes": len(content),
-                "sha256": "" if label["commit"] == "issue" else hashlib.sha256(content).hexdigest(),
-                **{name: label[name] for name in ("path", "commit", "framework", "kind")},
-            }
+    for number, label in enumerate(tables.read(labels), start):
+        content = (folder / label["file"]).read_bytes()
+        yield {
+            "judged": date.today().isoformat(),
+            "revision": revision.stdout.strip(),
+            "id": f"F{number:03d}",
+            "file": f"first-sight/{label['file']}",
+            "repo": label["repository"],
+            "expect": label["accepted_verdicts"],
+            "verdict": verdict(folder / label["file"]),
+            "bytes": len(content),
+            "sha256": "" if label["commit"] == "issue" else hashlib.sha256(content).hexdigest(),
+            **{name: label[name] for name in ("path", "commit", "framework", "kind")},
+        }
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -128,11 +126,7 @@ def is_faulty(expected: set[str]) -> bool:
 def main() -> None:
     """Adds a set to the stored rows and prints the table."""
     labels, folder = map(Path, sys.argv[1:3])
-    rows: list[dict[str, Any]] = [*stored(), *judged(labels, folder, len(stored()) + 1)]
-    with STORED.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    tables.write(STORED, COLUMNS, [*stored(), *judged(labels, folder, len(stored()) + 1)])
     print(table(stored()))
 
 

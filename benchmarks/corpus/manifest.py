@@ -5,10 +5,11 @@ The manifest contains only facts: where each log is published, its checksum, and
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import sys
 from pathlib import Path
+
+from . import tables
 
 MANIFEST = Path(__file__).with_name("manifest.csv")
 COPIED = (
@@ -40,12 +41,7 @@ def row(label: dict[str, str], folder: Path) -> dict[str, str | int]:
 def main() -> None:
     """Write the manifest next to this file."""
     labels = Path(sys.argv[1])
-    with labels.open(encoding="utf-8", newline="") as file:
-        rows = [row(label, labels.parent) for label in csv.DictReader(file)]
-    with MANIFEST.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    tables.write(MANIFEST, COLUMNS, [row(label, labels.parent) for label in tables.read(labels)])
 
 
 if __name__ == "__main__":

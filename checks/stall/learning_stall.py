@@ -169,16 +169,17 @@ def _unchanged(top: Column, low: Column, largest: Column, share: float) -> Colum
 
 
 def _too_small(trend: Trend, headroom: Column, spread: Column, share: float, late: Column) -> Column:
-    """Return whether the noise leaves no room for a gain of a share of the headroom. If ``late``, and on a scale other
-    than 0 to 1, a gain of one standard deviation of single rewards is sufficient."""
+    """Return whether the gain plus its noise is below a share of the headroom. Late in a run on a scale other than 0 to
+    1, one standard deviation of single rewards is the limit."""
     gain = trend.possible_gain
     best_of_four = ~trend.unit & (gain < spread) & (spread <= headroom) & late
     return (gain < share * headroom) | best_of_four
 
 
 def _tied(dead_share: Column, reward_std: Column, constant: Column, rows: int) -> Column:
-    """Return the share of groups, or else of batches, with equal rewards: recent or overall, whichever is lower."""
-    batches = where(isnan(reward_std) | constant, math.nan, reward_std <= 1e-6)  # REW001 judges a constant
+    """Return the share of groups with equal rewards, recently or in the whole run, whichever is lower. Use batches if
+    groups are not counted."""
+    batches = where(isnan(reward_std) | constant, math.nan, reward_std <= 1e-6)  # REW001 judges a constant reward
     tied = where(isnan(dead_share), batches, dead_share)
     return fmin(recent_mean(tied, rows), total(tied) / total(tied == tied))
 

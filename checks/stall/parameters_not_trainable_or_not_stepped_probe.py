@@ -80,7 +80,7 @@ def _by_parameter(gradient: Any, named: list[tuple[str, Any]]) -> Any:
 
 
 def _gradients(model: Any, backward: Any, named: list[tuple[str, Any]], samples: Any) -> tuple[Any, Any]:
-    """Return the gradient of some samples, and the part of the last layers' gradient that their advantages add."""
+    """Return the gradient of the samples, and the part of the last layers' gradient that comes from the advantages."""
     import torch
 
     made, responses, advantages = samples

@@ -130,15 +130,17 @@ def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: 
     if isinstance(getattr(sample, "__self__", None), probes.from_rollout.Rolled):  # accepts only the adapter's prompts
         prompts = [own[0], own[-1]]
         special = probes.crafted_inputs.special_ids(tokenizer).all
-        words = [*words[:4], *(i for i in dict.fromkeys(own[0] + own[-1]) if i not in special)][:48]
+        of_both = set(own[0]) & set(own[-1])  # last, because a penalty treats them alike for both prompts
+        known = [i for i in dict.fromkeys(own[0] + own[-1]) if i not in special]
+        words = [*words[:4], *sorted(known, key=of_both.__contains__)][:48]
     else:
         half = max(2, min(8, len(words) // 2))
         prompts = [words[:half], words[-half:], [*words[: half - 1], words[-1]]]
-    rows = [torch.tensor([p] * 64, device=device) for p in prompts]
+    rows = [torch.tensor([p] * 16, device=device) for p in prompts]
     with torch.no_grad():
         size = probes.intercept.logits_of(model, rows[0][:1], torch.ones_like(rows[0][:1])).shape[-1]
     flat = torch.full((size,), -20.0)
-    flat[words] = torch.linspace(1.0, 1.2, len(words))
+    flat[words] = torch.linspace(50.0, 50.2, len(words))  # large, so that a factor on logits changes them much
     end = probes.crafted_inputs.special_ids(tokenizer).eos
     over = flat if end is None else torch.full((size,), -1e4).index_fill(0, torch.tensor([end]), 0.0)
     drawn = []

@@ -31,12 +31,12 @@ Model: TypeAlias = Annotated[
     typer.Option(
         "--model",
         help="embedded-small; embedded-large: the most severe faults and their fixes with 46 million weights, on "
-        "a GPU; or smollm2: the same faults on a real model with LoRA, without fixes.",
+        "a GPU; or smollm2: the same on a real model with LoRA.",
     ),
 ]
 Seeds: TypeAlias = Annotated[
     int | None,
-    typer.Option("--seeds", min=1, help="Number of seeds per experiment.", show_default="3; 1 with smollm2"),
+    typer.Option("--seeds", min=1, help="Number of seeds per experiment.", show_default="3"),
 ]
 Jobs: TypeAlias = Annotated[
     int, typer.Option("--jobs", min=0, help="Number of parallel runs; 0 evaluates existing runs without training.")
@@ -44,10 +44,6 @@ Jobs: TypeAlias = Annotated[
 Evidence: TypeAlias = Annotated[
     Path | None,
     typer.Option("--evidence", help="Write lab.parquet, its page, its figures and measured.json to this folder."),
-]
-Logs: TypeAlias = Annotated[
-    Path | None,
-    typer.Option("--logs", help="Folder of labelled logs with labels.csv, to measure how often causes are correct."),
 ]
 
 
@@ -59,7 +55,6 @@ def lab(
     jobs: Jobs = CORES,
     yes: Annotated[bool, typer.Option("--yes", help="Train all faults, if no --fault is named.")] = False,
     evidence: Evidence = None,
-    logs: Logs = None,
 ) -> None:
     """Trains every fault of the engine, with and without fixes (editable install only); `lab faults` lists the faults.
 
@@ -82,16 +77,15 @@ def lab(
         faulty_engine(fault or [])  # raises an error for unknown names
         if model not in arms.SCALES:
             raise ConfigError(f"--model {model}: choose {' or '.join(arms.SCALES)}")
-        scale = arms.SCALES[model]
-        faults, folder = fault or scale.faults, out if model == arms.TINY else out / model
+        faults, folder = fault or arms.SCALES[model].faults, out if model == arms.TINY else out / model
         if jobs:
-            _train(folder, faults, model, range(seeds or scale.seeds), jobs, confirmed=yes or bool(fault))
+            _train(folder, faults, model, range(seeds or arms.SEEDS), jobs, confirmed=yes or bool(fault))
         rows = judge.rows(folder, faults)
         if evidence is not None and not rows:
             raise ConfigError(f"--out {out}: contains no run to evaluate; omit --jobs to train them")
         _show(rows)
         if evidence is not None:
-            written.write(evidence, model, rows, logs, folder)
+            written.write(evidence, model, rows, folder)
     if any(word.endswith(" high") for row in rows for word in row.wrong):
         raise typer.Exit(common.FINDINGS)
 

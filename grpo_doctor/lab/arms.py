@@ -72,21 +72,22 @@ REFERENCE, ALONE, FIXED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-b
 
 
 class Scale(NamedTuple):
-    """The runs of one model: its settings, faults, treatments and number of seeds."""
+    """The runs of one model: its settings, faults and treatments."""
 
     settings: Mapping[str, Any]
     faults: Sequence[str]
-    treatments: Sequence[str] = ()
-    seeds: int = 3
+    treatments: Sequence[str]
 
 
+SEEDS = 3
+"""Number of seeds of each run."""
 TINY = str(SMALL["model"])
 SCALES: Mapping[str, Scale] = {
     TINY: Scale(SMALL, tuple(FAULTS), (FIXED, *COMMON_ADVICE)),
     str(LARGE["model"]): Scale(LARGE, MOST_SEVERE, (FIXED,)),
-    str(REAL["model"]): Scale(REAL, MOST_SEVERE, seeds=1),
+    str(REAL["model"]): Scale(REAL, MOST_SEVERE, (FIXED,)),
 }
-"""The models, with every treatment of every fault, with the fixes of the most severe faults, or without treatments."""
+"""The models: the tiny one with every treatment of every fault, the others with the fixes of the most severe faults."""
 
 
 class Job(NamedTuple):

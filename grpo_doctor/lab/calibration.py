@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import csv
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from math import sqrt
-from pathlib import Path
 from typing import NamedTuple
 
-from ..config import ConfigError
-from ..diagnosis.catalogue import load
-from ..diagnosis.examine import diagnose
 from ..diagnosis.lab_results import Share
 from ..engine.faults import FAULTS
-from ..readers import ReadError, read
 from .arms import ALONE, HEALTHY, REFERENCE
-from .judge import Row, cause
+from .judge import Row
 
 Z = 1.96
 """Normal quantile of the 95% interval."""
@@ -43,30 +37,14 @@ def cases_of_lab(rows: Iterable[Row]) -> Iterator[Case]:
             yield Case(f"fault {row.fault}", row.confidence, row.cause in own)
 
 
-def cases_of_logs(folder: Path) -> Iterator[Case]:
-    """Return the labelled logs of a folder with ``labels.csv``. A cause is correct if the label contains its family.
-
-    Columns: ``file``, ``repo``, ``expect`` (verdicts, separated by ``|``), ``families`` (prefixes of codes) and
-    ``label_confidence``. Logs with an uncertain label, and logs that fail for an unknown reason, are not counted.
-    Raises `ConfigError` if the file is missing.
-    """
-    try:
-        with open(folder / "labels.csv", encoding="utf-8", newline="") as file:
-            labels = list(csv.DictReader(file))
-    except OSError as error:
-        raise ConfigError(f"{folder / 'labels.csv'}: {error.strerror}") from None
-    catalogue = load()
-    for label in labels:
-        families, well = label["families"].split(), {"healthy", "unproven"} & set(label["expect"].split("|"))
-        if not label["expect"] or label["label_confidence"] == "low" or not (families or well):
-            continue
-        try:
-            run = read(folder / label["file"])[-1]
-        except ReadError:
-            continue
-        found = cause(diagnose(run, catalogue=catalogue))
-        if found is not None:
-            yield Case(label["repo"], found.confidence, found.code[:-3] in families)
+def cases_of_logs(rows: Sequence[Mapping[str, str]]) -> Iterator[Case]:
+    """Return the labelled logs. A cause is correct if the label contains its family (prefix of its code). Logs that
+    fail for an unknown reason are not counted, nor are causes of families that no label contains."""
+    judged = {family for row in rows for family in row["families"].split()}
+    for row in rows:
+        families, well = row["families"].split(), {"healthy", "unproven"} & set(row["expect"].split("|"))
+        if row["cause"][:-3] in judged and (families or well):
+            yield Case(row["repo"], row["confidence"], row["cause"][:-3] in families)
 
 
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..readers import read
 from ..run import Run
-from .arms import ALONE, HEALTHY, REFERENCE, SCALES, TINY, Job
+from .arms import ALONE, HEALTHY, REFERENCE, SEEDS, Job
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -49,7 +49,7 @@ def draw(path: Path, lab: Path) -> None:
 
 def _runs(lab: Path, name: str) -> list[Run]:
     """Return the records of each seed of the reference run, or of an untreated fault."""
-    jobs = [Job(name, REFERENCE if name == HEALTHY else ALONE, seed) for seed in range(SCALES[TINY].seeds)]
+    jobs = [Job(name, REFERENCE if name == HEALTHY else ALONE, seed) for seed in range(SEEDS)]
     paths = [(lab / job.path).with_suffix(".jsonl") for job in jobs]
     return [run for path in paths if path.is_file() for run in read(path)]
 

@@ -30,36 +30,34 @@ from .arms import (
     REFERENCE,
     ROLLED_BACK,
     SCALES,
+    SEEDS,
     TINY,
     Job,
     begins,
     observed,
     treatments,
 )
-from .calibration import Case, calibrated, cases_of_lab, cases_of_logs
+from .calibration import calibrated, cases_of_lab, cases_of_logs
 from .judge import END, WHOLE, Row
 
-PARQUET, PAGE, PICTURE, CURVES, CASES = "lab.parquet", "lab.md", "lab.svg", "curves.svg", "cases.csv"
+PARQUET, PAGE, PICTURE, CURVES, LOGS = "lab.parquet", "lab.md", "lab.svg", "curves.svg", "accuracy.csv"
 LARGER = {"embedded-large": "large.parquet", "smollm2": "scale.parquet"}
 """The files of the runs of larger models."""
 Cells = Mapping[tuple[str, str], list[Row]]
 """The runs of each fault and arm."""
 
 
-def write(folder: Path, model: str, rows: Sequence[Row], logs: Path | None, lab: Path) -> None:
+def write(folder: Path, model: str, rows: Sequence[Row], lab: Path) -> None:
     """Write the results of a model, and all texts that quote results. Raises `ConfigError`.
 
     Args:
-        folder: for the Parquet file, the page, the pictures and the cases of labelled logs.
+        folder: for the Parquet file, the page and the pictures.
         model: one of `SCALES`; the pictures show the tiny model.
         rows: the results of the experiments.
-        logs: the labelled logs; None keeps the stored cases.
         lab: the results folder, which contains the records of the runs.
     """
     folder.mkdir(parents=True, exist_ok=True)
     write_rows(folder / {TINY: PARQUET, **LARGER}[model], rows)
-    if logs is not None:
-        _write_cases(folder / CASES, sorted(cases_of_logs(logs)))
     if model == TINY:
         draw(folder / PICTURE, rows)
         curves.draw(folder / CURVES, lab)
@@ -69,12 +67,17 @@ def write(folder: Path, model: str, rows: Sequence[Row], logs: Path | None, lab:
 
 
 def texts(folder: Path) -> dict[Path, str]:
-    """Generate the page and the figures that pages and reports quote, from the stored rows and cases."""
+    """Generate the page and the figures that pages and reports quote, from the stored rows."""
     rows, larger = read_rows(folder / PARQUET), {model: read_rows(folder / name) for model, name in LARGER.items()}
-    of_lab = (case for those in (rows, *larger.values()) for case in cases_of_lab(those))
-    calibration = calibrated([*of_lab, *read_cases(folder / CASES)])
-    quoted = msgspec.json.format(msgspec.json.encode(measured_of(rows, calibration)), indent=1).decode()
-    return {folder / PAGE: tables(rows, calibration, larger), FILE: quoted + "\n"}
+    shares = calibration(folder)
+    quoted = msgspec.json.format(msgspec.json.encode(measured_of(rows, shares)), indent=1).decode()
+    return {folder / PAGE: tables(rows, shares, larger), FILE: quoted + "\n"}
+
+
+def calibration(folder: Path) -> dict[str, Share]:
+    """Measure how often the named causes are correct, over the stored runs and the labelled logs."""
+    of_lab = (case for name in (PARQUET, *LARGER.values()) for case in cases_of_lab(read_rows(folder / name)))
+    return calibrated([*of_lab, *cases_of_logs(_labelled(folder / LOGS))])
 
 
 def write_rows(path: Path, rows: Sequence[Row]) -> None:
@@ -92,17 +95,12 @@ def read_rows(path: Path) -> list[Row]:
     return msgspec.convert(parquet.read_table(path).to_pylist(), list[Row])
 
 
-def _write_cases(path: Path, cases: Iterable[Case]) -> None:
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        csv.writer(file, lineterminator="\n").writerows([Case._fields, *cases])
-
-
-def read_cases(path: Path) -> list[Case]:
-    """Return the stored cases of labelled logs, or none if the file is missing."""
+def _labelled(path: Path) -> list[dict[str, str]]:
+    """Return the labelled logs as `tests.corpus` stores them, or none if the file is missing."""
     if not path.is_file():
         return []
     with open(path, encoding="utf-8", newline="") as file:
-        return [Case(row["of"], row["confidence"], row["right"] == "True") for row in csv.DictReader(file)]
+        return list(csv.DictReader(file))
 
 
 def _arrow() -> tuple[Any, Any]:
@@ -214,6 +212,7 @@ def tables(
             larger={model: _at_scale(model, those) for model, those in larger.items() if those},
             calibration=_table(*_calibration(calibration)),
             versions="; ".join(sorted({row.versions for row in rows})),
+            dates=" and ".join(sorted({row.date for row in rows})),
         )
     )
 
@@ -297,8 +296,8 @@ def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
     responses, last = scale.settings["generation_batch_size"], round(END * steps)
     missing: dict[str, list[str]] = defaultdict(list)
     for job in _not_run(model, rows):
-        missing[f"`{job.fault}` {SHORT.get(job.arm, 'reference')}"].append(str(job.seed))
-    cells = (f"{cell} ({'seed' if len(of) == 1 else 'seeds'} {', '.join(of)})" for cell, of in missing.items())
+        missing[f"{SHORT.get(job.arm, 'reference')}, seed {job.seed}"].append(job.fault)
+    cells = (f"{run}: {_listed(of) if len(of) < len(scale.faults) else 'all faults'}" for run, of in missing.items())
     return {
         "all": len(scale.faults),
         "done": len({row.fault for row in rows if row.arm == ALONE}.intersection(scale.faults)),
@@ -309,9 +308,10 @@ def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
         "responses": responses,
         "last": last,
         "drawn": last * responses,
+        "error": f"{max(row.error for row in rows):.2f}",
         "device": rows[0].device,
         "date": rows[0].date,
-        "missing": ", ".join(cells),
+        "missing": "; ".join(cells),
         "table": _table(*_larger(_cells(rows))),
     }
 
@@ -320,7 +320,7 @@ def _not_run(model: str, rows: Sequence[Row]) -> list[Job]:
     """Return the planned runs of a model that are not stored."""
     scale, done = SCALES[model], {(row.fault, row.arm, row.seed) for row in rows}
     jobs: list[Job] = []
-    for seed in range(scale.seeds):
+    for seed in range(SEEDS):
         harmed = [row.fault for row in rows if row.arm == ALONE and row.seed == seed and row.share < WHOLE]
         jobs += [*observed(scale.faults, seed, model), *treatments(harmed, seed, model)]
     return [job for job in jobs if (job.fault, job.arm, job.seed) not in done]

@@ -52,7 +52,7 @@ class Row(msgspec.Struct, kw_only=True):
         cause, confidence: the cause in the headline of the run, if any.
         wrong: named causes that do not belong to the fault, each with its confidence.
         weights, date, device: number of trained weights, date and device of the training; unknown in rows older than
-            these fields.
+            these fields, of which ``date`` is that of the commit that stored them.
     """
 
     fault: str

@@ -386,7 +386,7 @@ class _Unreturned(ast.NodeTransformer):
         self.instead = instead
 
     def visit_Return(self, node: ast.Return) -> ast.AST:
-        return ast.parse(self.instead).body[0]
+        return _located(ast.parse(self.instead).body[0], node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         return node

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -30,6 +30,17 @@ from .trainer_objects import held
 
 Replacement = tuple[Any, str, Any]
 """An object, the name of one of its attributes, and the value during a pass."""
+
+
+class Trained(NamedTuple):
+    """What one pass has sampled and trained on."""
+
+    calls: list[Call]
+    rows: set[tuple[int, ...]]
+
+    def tokens(self) -> list[int]:
+        """Return all tokens that were trained on, sorted."""
+        return sorted(itertools.chain(*self.rows))
 
 
 class TrainerLoop:
@@ -128,12 +139,15 @@ class TrainerLoop:
             self.prompts = self.prompts or self._find_prompts()
             with _replaced([(optimizer, "step", lambda *args, **kwargs: None) for optimizer in self.optimizers]):
                 two, ways = self.prompts[:2], Ways()
-                rows, swapped = (
-                    _sampled(ways(functools.partial(self._step, some, answers, torch.tensor([1.0, -1.0])), _nothing))
+                one, other = (
+                    ways(functools.partial(self._step, some, answers, torch.tensor([1.0, -1.0])), _nothing)
                     for some in (two, two[::-1])
                 )
+            rows, swapped = _sampled(one.calls), _sampled(other.calls)
             if [*dict.fromkeys(rows)][:2] != [*dict.fromkeys(swapped)][1::-1]:
                 raise Unseen("the loop samples prompts that are not in its data")
+            if one.tokens() != other.tokens():
+                raise Unseen("the loop samples prompts that it does not train on; switch its evaluation off")
             self.copies = len([*itertools.takewhile(rows[0].__eq__, rows)])
         except Exception as error:  # noqa: BLE001  (the trainer's own code may raise anything)
             return f"{type(error).__name__}: {error}"
@@ -204,8 +218,8 @@ class TrainerLoop:
             text = text.removeprefix(self.tokenizer.decode(prompt, skip_special_tokens=hidden))
         return text
 
-    def _step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> list[Call]:
-        """Run the loop until every response was trained on; return what was sampled."""
+    def _step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> Trained:
+        """Run the loop until every response was trained on."""
         now = self._new(prompts, advantages)
         special, trained = special_ids(self.tokenizer), set[tuple[int, ...]]()
         samples = {(str(p), *r) for p, r in zip(prompts, responses, strict=True)}
@@ -227,7 +241,7 @@ class TrainerLoop:
             raise Unseen("the loop ends before every response was trained on")
         if not any(now.places.values()):
             raise Unseen("no variable of the loop is called like advantages")
-        return calls
+        return Trained(calls, trained)
 
 
 def _nothing() -> None:

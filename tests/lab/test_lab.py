@@ -18,7 +18,7 @@ from grpo_doctor.engine.task import load_task
 from grpo_doctor.engine.tiny import make_model, make_tokenizer
 from grpo_doctor.lab import arms, curves, evidence, judge, train
 from grpo_doctor.lab.arms import ALONE, COMMON_ADVICE, FIXED, REFERENCE, ROLLED_BACK, Job
-from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, share
+from grpo_doctor.lab.calibration import Case, calibrated, cases_of_lab, cases_of_logs, share
 from grpo_doctor.lab.evidence import measured_of, tables
 from grpo_doctor.lab.judge import Row
 from grpo_doctor.lab.task import KingdomTask
@@ -197,8 +197,8 @@ def test_the_page_names_the_runs_of_a_larger_model_that_were_not_run() -> None:
     section = evidence._at_scale(large, harmed[:-1])
     assert (section["weights"], section["times"]) == ("100", "1521")
     assert (section["seeds"], section["device"], section["date"]) == ("3 seeds", "H100", "2026-11-28")
-    assert section["missing"].startswith("`off-by-one-labels` fixed in place (seeds 0, 1, 2), ")
-    assert f"`{arms.MOST_SEVERE[-1]}` untreated (seed 2)" in section["missing"]
+    assert section["missing"].startswith("fixed in place, seed 0: all faults; ")
+    assert f"untreated, seed 2: `{arms.MOST_SEVERE[-1]}`; " in section["missing"]
     assert evidence._at_scale(large, unharmed)["missing"] == "", "a fault without harm is not treated"
 
 
@@ -256,6 +256,15 @@ def test_a_cause_of_a_healthy_run_is_wrong() -> None:
     healthy.cause, healthy.confidence = "KL002", "low"
     faulty = row(ALONE, 0.1, cause="KL002", confidence="medium")
     assert [case.right for case in cases_of_lab([healthy, faulty])] == [False, True]
+
+
+def test_the_cause_of_a_log_is_judged_by_its_label() -> None:
+    def case(cause: str, families: str, expect: str = "failing") -> dict[str, str]:
+        return {"repo": cause, "cause": cause, "confidence": "low", "families": families, "expect": expect}
+
+    rows = [case("LEN003", "LEN REW"), case("KL002", "LEN"), case("KL001", "", "healthy"), case("KL001", "")]
+    rows += [case("END002", "KL"), case("", "LEN")]
+    assert [(c.of, c.right) for c in cases_of_logs(rows)] == [("LEN003", True), ("KL002", False), ("KL001", False)]
 
 
 def test_the_command_reports_what_is_unknown(tmp_path: Path) -> None:

@@ -139,6 +139,11 @@ def train(policy, rounds):
 train(make_model(tokenizer), 2)
 """
 
+EVALUATION = (
+    "model.generate(**tokenizer(batch['question'], return_tensors='pt', padding=True, padding_side='left')); "
+    "batch = {'question': [str(torch.rand(2)) for _ in range(2)]}"
+)
+
 
 @functools.cache
 def _codes(path: Path) -> dict[str, str]:
@@ -189,6 +194,7 @@ def test_a_pass_trains_on_the_given_samples_and_leaves_the_weights(script: Path)
         ({"inside": "continue"}, "the loop draws data again and again without training on it"),
         ({"inside": "break"}, "the loop ends before every response was trained on"),
         ({"inside": "batch = {'question': ['hi', 'copy']}"}, "the loop samples prompts that are not in its data"),
+        ({"inside": EVALUATION}, "the loop samples prompts that it does not train on; switch its evaluation off"),
         ({"inside": "raise KeyError('device')"}, "KeyError: 'device'"),
     ],
     indirect=["script"],
