@@ -35,11 +35,11 @@ def probe_mask(
     advantages, or from a reference close to the policy, must be zero. The advantages must move the log-probability of
     the next token more than that of any other token. The weight of a response must stay the same if the other prompts
     of its batch are longer; otherwise, severity is **error**. The weight must also stay the same if one response of the
-    batch is longer and the other responses are shorter by the same number of tokens. If the weight changes, the mean
-    counts padding, and severity is **warning**. ENT006 checks other gradients outside the responses if `settings`
-    declare an `entropy_coef`. For multi-turn rollouts, the probe passes the result of the rollout to the loss. If the
-    environment answers only tool calls, the probe uses the adapter's `turns`. The loss must train exactly the generated
-    tokens, and no tokens of a tool or of the environment.
+    batch is longer and the others are shorter by the same number of tokens. If the weight changes, the mean counts
+    padding, and severity is **warning**. ENT006 checks other gradients outside the responses if `settings` declare an
+    `entropy_coef`. For multi-turn rollouts, the probe passes the result of the rollout to the loss. If the environment
+    answers only tool calls, the probe uses the adapter's `turns`. The loss must train exactly the generated tokens, and
+    no tokens of a tool or of the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
