@@ -13,7 +13,7 @@ def environment_tokens_trained(
     The probe runs the trainer's own conversation with a scripted policy. The generated tokens of each turn are known,
     so everything else after the prompt comes from a tool, the environment or the template. The trainer's `env_mask` or
     `tool_mask` must mark exactly the generated tokens, including the end token of every turn. If the environment
-    answers only tool calls, the adapter's `turns` are the policy's turns. PAD002 checks the loss of a multi-turn
+    answers only tool calls, the scripted policy writes the adapter's `turns`. PAD002 checks the loss of a multi-turn
     rollout.
 
     ## Why it matters
@@ -51,7 +51,7 @@ def environment_tokens_trained(
     nor how the reward is shared between turns.
 
     ## Known false alarms
-    A trainer that excludes turns by design, such as thoughts before a tool call.
+    A trainer that excludes parts of a turn by design, such as thoughts before a tool call.
 
     ## Remedy
     Extend the mask at every place where the ids are extended.

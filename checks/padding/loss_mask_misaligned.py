@@ -20,14 +20,14 @@ def loss_mask_misaligned(
     """The loss mask does not match the response tokens.
 
     ## What it sees
-    Three counts of a step must be 0: prompt tokens inside the mask, padding tokens inside the mask, and response tokens
-    outside the mask. The first token and the final EOS are response tokens. Severity is **error** if a count is above 0
-    on 3 of 5 rows. Severity is **critical** if prompt or padding tokens are inside the mask. Response tokens outside
-    the mask are accepted if responses are truncated and a setting masks truncated responses.
+    At every step, three counts must be 0: prompt tokens inside the mask, padding tokens inside the mask, and response
+    tokens outside the mask. The first token and the final EOS are response tokens. Severity is **error** if a count is
+    above 0 on 3 of 5 rows. Severity is **critical** if prompt or padding tokens are inside the mask. Response tokens
+    outside the mask are accepted if responses are truncated and a setting masks truncated responses.
 
     ## Why it matters
-    Prompt tokens inside the mask get the advantage of the answer, although they do not belong to it. A missing first
-    token or EOS is never learned, and responses without EOS run to the limit.
+    Prompt tokens inside the mask get the advantage of the answer, although they are not part of the answer. A missing
+    first token or EOS is never learned, and responses without EOS run to the limit.
 
     ## Example
     ```text

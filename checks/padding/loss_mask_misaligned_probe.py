@@ -29,17 +29,17 @@ def probe_mask(
     ## What the probe does
     The probe combines prompts of unequal length with canary responses of 1 to 9 tokens, with and without EOS. The probe
     uses batches of one sample and of several samples, in both orders. The mask must mark exactly the response tokens. A
-    mask of shape (N, T) refers to the tokens, and a mask of shape (N, T-1) to the positions that predict them. A
-    narrower mask refers to the last tokens. If the trainer has only a `loss`, the mask is the set of positions whose
-    logits get a nonzero gradient. Outside the response, the part of the gradient that comes from the advantages, or
-    from a reference close to the policy, must be zero. Of all tokens, the advantages must move the log-probability of
-    the next token most. The weight of a response must stay the same if the other prompts of its batch are longer;
-    otherwise, severity is **error**. The weight must also stay the same if one response of the batch is longer and the
-    others are shorter by the same number of tokens. If the weight changes, the mean counts padding, and severity
-    is **warning**. ENT006 checks other gradients outside the responses if `settings` declare an `entropy_coef`. For
-    multi-turn rollouts, the probe passes the result of the rollout to the loss. If the environment answers only tool
-    calls, the probe uses the adapter's `turns`. The loss must train exactly the generated tokens, and no tokens of a
-    tool or of the environment.
+    mask of shape (N, T) refers to the tokens, and a mask of shape (N, T-1) refers to the positions that predict the
+    tokens. A narrower mask refers to the last tokens. If the trainer has only a `loss`, the mask is the set of
+    positions whose logits get a nonzero gradient. Outside the response, the part of the gradient that comes from the
+    advantages, or from a reference close to the policy, must be zero. The advantages must move the log-probability of
+    the next token more than that of any other token. The weight of a response must stay the same if the other prompts
+    of its batch are longer; otherwise, severity is **error**. The weight must also stay the same if one response of the
+    batch is longer and the others are shorter by the same number of tokens. If the weight changes, the mean counts
+    padding, and severity is **warning**. ENT006 checks other gradients outside the responses if `settings` declare an
+    `entropy_coef`. For multi-turn rollouts, the probe passes the result of the rollout to the loss. If the environment
+    answers only tool calls, the probe uses the adapter's `turns`. The loss must train exactly the generated tokens, and
+    no tokens of a tool or of the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -144,7 +144,7 @@ def _of_loss(
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts)
     found = push.pushes(loss, model, made, responses)
-    if not all(bool(p.trained.all()) for p in found):  # the clip may stop a token at one sign of the advantage
+    if not all(bool(p.trained.all()) for p in found):  # the clip may act at one sign only
         opposite = push.pushes(loss, model, made, responses, signs=[-sign for sign in push.SIGNS])
         found = [
             p._replace(trained=p.trained | o.trained, aimed=p.aimed.where(p.trained, o.aimed))
@@ -211,7 +211,7 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
         one, two = (push.pushes(loss, model, b, said, signs=signs)[0].towards.norm() for b in (shorter, longer))
         weight = float(two / one) if float(one) else 1.0
         if abs(weight - 1) <= 0.05:
-            ends = len({*map(len, responses)}) > 1  # without an EOS, all responses have the length of the limit
+            ends = len({*map(len, responses)}) > 1  # without an EOS, all responses end at the limit
             return _of_width(loss, model, made[0], responses) if ends else None
         one, two = (push.structure(loss, [model], batch, said).together for batch in (shorter, longer))
         if one == two:

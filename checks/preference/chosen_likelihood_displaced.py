@@ -21,18 +21,18 @@ def chosen_likelihood_displaced(
     """The reward margin grows while the chosen responses become less likely.
 
     ## What it sees
-    The check compares means of the last and the first 5 rows. The margin has grown. In addition, the implicit reward of
-    the chosen responses is negative. The implicit reward has fallen by at least 1, and by at least 5 standard errors.
-    If no implicit reward is logged, the log-probability of the chosen responses must have fallen by 20%. PRF003 reports
-    a much larger fall.
+    The check compares means of the last and the first 5 rows. The margin must have grown by more than 5 standard
+    errors. In addition, the implicit reward of the chosen responses must be negative. The implicit reward must have
+    fallen by at least 1, and by at least 5 standard errors. If no implicit reward is logged, the log-probability of the
+    chosen responses must have fallen by 20%. PRF003 reports much larger decreases.
 
     ## Thresholds
     - `rows`: number of rows over which each mean is computed.
-    - `lost`: minimum fall of the implicit reward, in the units of the loss. At beta 0.1, a fall of 1 makes the response
-      22,000 times less likely.
-    - `sigmas`: minimum fall of the implicit reward, in standard errors.
-    - `times`: multiple of the first log-probability below which the log-probability must be if no implicit reward is
-      logged.
+    - `lost`: minimum decrease in the implicit reward, in the units of the loss. At beta 0.1, a fall of 1 makes the
+      response 22,000 times less likely.
+    - `sigmas`: minimum decrease in the implicit reward, and minimum increase in the margin, in standard errors.
+    - `times`: multiple of the first log-probability below which the log-probability must have fallen if no implicit
+      reward is logged.
 
     ## Why it matters
     The loss contains only the difference between chosen and rejected responses. If both become less likely, the
@@ -53,7 +53,7 @@ def chosen_likelihood_displaced(
     No finding.
 
     ## Known false alarms
-    A small fall, which is common in published runs. Severity is therefore only **info**.
+    A small decrease in likelihood, which is common in published runs. Severity is therefore only **info**.
 
     ## Remedy
     Read ten responses of the policy. If the responses are worse than those of the reference, divide the learning rate

@@ -36,11 +36,11 @@ def chosen_likelihood_falls(
     - `rows`: number of rows over which each mean is computed.
     - `ruled_out`: size of a negative implicit reward, in the units of the loss, at or above which a response counts as
       ruled out.
-    - `sigmas`: minimum fall of the reward, in standard errors.
-    - `times`: multiple of the first log-probability below which the log-probability must be.
-    - `evaluations`: minimum number of held-out losses or scores.
-    - `holds_within`: largest excess over the lowest held-out loss, as a share, at which the last loss counts as not
-      worse.
+    - `sigmas`: minimum decrease in the reward, in standard errors.
+    - `times`: multiple of the first log-probability below which the log-probability must have fallen.
+    - `evaluations`: minimum number of held-out losses or scores for severity info.
+    - `holds_within`: maximum excess of the last held-out loss over the lowest, as a share, at which the last loss
+      counts as not worse.
 
     ## Why it matters
     The loss depends only on the difference between chosen and rejected responses. If both become less likely, the
@@ -64,7 +64,7 @@ def chosen_likelihood_falls(
 
     ## Known false alarms
     Runs after supervised training on the chosen responses, whose likelihood can only fall, usually by a little. In the
-    published runs of the DPO authors, the reward of the chosen responses falls by about one. A change of response
+    published runs of the DPO authors, the reward of the chosen responses falls by about one. A change in response
     length, which has the same effect because log-probabilities are sums.
 
     ## Remedy

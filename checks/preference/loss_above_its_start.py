@@ -34,8 +34,8 @@ def loss_above_its_start(
     - `untouched`: distance of the first loss from ln 2, in nats, up to which the loss counts as that of an untrained
       model.
     - `above`: distance from ln 2, in nats, that the mean or each loss must exceed.
-    - `sigmas`: standard errors by which the mean must exceed ln 2 (critical value of a test that is repeated after
-      every row).
+    - `sigmas`: number of standard errors by which the mean must exceed ln 2 (critical value of a test that is repeated
+      after every row).
 
     ## Why it matters
     A policy that equals its reference has a loss of ln 2 on every pair, by identity (arXiv 2305.18290, equation 7). A

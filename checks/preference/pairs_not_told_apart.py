@@ -56,11 +56,12 @@ def pairs_not_told_apart(
     by more than its noise. **Flat** (warning): the reward accuracy is not near 1, and its gain plus its noise is below
     a tenth of the possible gain (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is
     within 0.02 of 0. Without margins, the mean of the last 12 losses must be within 0.01 of ln 2, the loss at a margin
-    of 0. In addition, the mean of all losses must not be below ln 2 beyond its noise. **At its start** does not count
-    while the learning rate still rises (before step 150 if no learning rate is recorded). Severity is **error** if all
-    margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Three margins of 0 are
-    a **warning** if the learning rate already falls: full updates were made, but the policy still equals its reference.
-    If the largest margin is above 0 and below 0.01 at a recorded learning rate, the rate is too low.
+    of 0. In addition, the mean of all losses must not be below ln 2 beyond its noise. The case **At its start** does
+    not count while the learning rate is still rising (before step 150 if no learning rate is recorded). Severity
+    is **error** if all margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Severity
+    is **warning** after three margins of 0 if the learning rate is already falling. Full updates were then made, but
+    the policy still equals its reference. The message reports that the learning rate is too low if the largest margin
+    is between 0 and 0.01 and the rate stays below 1e-5.
 
     ## Thresholds
     - `early_rows`: number of steps before which the check does not fire.
@@ -70,9 +71,9 @@ def pairs_not_told_apart(
       reach.
     - `untouched`: distance of the loss from ln 2, in nats, below which the policy counts as unchanged. For the distance
       of the margin from 0, the limit is twice as large, because a margin of m moves the loss by m/2.
-    - `fallen`: fall of the loss, in standard errors, above which the loss counts as fallen.
-    - `usual_rate`: learning rate below which the rate counts as too low (LoRA: 5e-5).
-    - `warm_up`: number of steps that a warm-up may take if no learning rate is recorded (default of the DPO authors).
+    - `fallen`: decrease in the loss, in standard errors, above which the loss counts as fallen.
+    - `usual_rate`: learning rate below which the rate counts as too low (for LoRA, set 5e-5).
+    - `warm_up`: maximum number of steps of a warm-up if no learning rate is recorded (default of the DPO authors).
 
     ## Why it matters
     If the policy equals its reference, the loss is ln 2 and the margin is 0 on every pair, by identity (arXiv

@@ -28,16 +28,16 @@ def pairs_saturated(
     most a thousandth of the first norm. For a loss of -log sigmoid(m), the gradient of a pair has the weight 1 -
     sigmoid(m). A small weight is nearly equal to the loss. At the start of training, the weight is 0.5, so 0.001 is a
     five-hundredth of the first value. A pair that has a loss but no gradient has two equal responses, whose loss is
-    always ln 2. Severity is **info** if less than half of the rows of the run have no signal: training has finished. If
-    half of the rows or more have no signal, the finding is a **warning** and an outcome. Severity stays **info** if the
-    held-out loss is below its first value or the held-out accuracy has gained.
+    always ln 2. Severity is **info** if fewer than half of the rows of the run have no signal: training has finished.
+    If half of the rows or more have no signal, the finding is a **warning** and an outcome. Severity stays **info** if
+    the held-out loss is below its first value or the held-out accuracy has gained.
 
     ## Thresholds
     - `left`: loss or gradient norm up to which a row counts as having no signal.
     - `rows`: number of last rows that are examined.
     - `steps`: number of last steps that are examined if rows are several steps apart, because each row is then a mean.
     - `lasting_share`: minimum share of the last rows, 0 to 1, that must have no signal.
-    - `mostly_share`: minimum share of the run, 0 to 1, that must have no signal for a warning.
+    - `mostly_share`: minimum share of the rows of the run, 0 to 1, that must have no signal for severity warning.
 
     ## Why it matters
     Steps without a gradient teach nothing, and their other effects (weight decay, rare pairs, Adam's momentum) move the

@@ -22,18 +22,18 @@ def clip_bound_of_the_other_ratio(
     ## What it sees
     The check fires if the declared epsilon is 0.05 or more with sequence-level ratios (GSPO), or 0.002 or less with
     token-level ratios. Severity is info if the run makes one update per rollout, because no bound has an effect then.
-    Severity is also info if TRL's CISPO has an upper bound below 1, or if a custom trainer has a narrow bound and no
-    declared ratio.
+    Severity is also info if TRL's CISPO has an upper bound below 1. For a custom trainer, severity is info if the bound
+    is narrow and the ratio type is not declared.
 
     ## Thresholds
     - `wide_from`: epsilon at or above which the bound is too wide for a sequence-level ratio.
     - `narrow_below`: epsilon up to which the bound is too narrow for a token-level ratio.
 
     ## Why it matters
-    A sequence-level ratio is the exponential of a mean. Such a ratio changes by thousandths, so a bound of 0.2 never
-    clips it. A token-level ratio changes by tenths, so a bound of 3e-4 clips almost every token and leaves no gradient.
-    TRL caps the CISPO weight at `epsilon_high` itself, not at 1 + `epsilon_high`. With `epsilon_high=0.28`, almost
-    every token gets a weight of 0.28, and the correction is lost.
+    A sequence-level ratio is the exponential of a mean and changes by thousandths, so a bound of 0.2 never clips it. A
+    token-level ratio changes by tenths, so a bound of 3e-4 clips almost every token and leaves no gradient. TRL caps
+    the CISPO weight at `epsilon_high` itself, not at 1 + `epsilon_high`. With `epsilon_high=0.28`, almost every token
+    gets a weight of 0.28, and the correction is lost.
 
     ## Example
     ```shell

@@ -18,7 +18,7 @@ def kl_coefficient_out_of_range(
     ## What it sees
     Severity is **warning** for a beta below 0 or above 0.1, and **info** above 0.05. The limits of 0.05 and 0.1 apply
     to a token-mean KL in the loss. If the log records a critic loss or a KL summed over the response, the KL is a PPO
-    penalty in the reward. In the reward, severity is **info** above 0.2.
+    penalty in the reward. For a KL in the reward, severity is **info** if the coefficient is above 0.2.
 
     ## Thresholds
     - `info_above`: coefficient of a KL in the loss above which the severity is info.
@@ -27,7 +27,7 @@ def kl_coefficient_out_of_range(
 
     ## Why it matters
     The coefficient (beta) sets how strongly each update pulls the policy back to the reference. R1 used 0.001,
-    DeepSeekMath 0.04, and TRL's default is 0. At a beta of 10, the bundled engine stops learning (`grpo-doctor
+    DeepSeekMath used 0.04, and TRL's default is 0. At a beta of 10, the bundled engine stops learning (`grpo-doctor
     lab --fault kl-dominates`).
 
     ## Example
@@ -43,12 +43,12 @@ def kl_coefficient_out_of_range(
 
     ## Known false alarms
     A KL in the reward (PPO), which has a different scale. In PPO, coefficients of 0.05 to 0.2 are usual, and TRL's
-    default was 0.2. A PPO run that records neither a critic loss nor a summed KL, and so cannot be recognised as PPO.
-    KL002 judges from the gradient whether the KL term really dominates. A custom training script, in which `beta` may
-    mean something else. Severity is then **info**.
+    default was 0.2. A PPO run without a recorded critic loss or summed KL, which cannot be recognised as PPO. KL002
+    judges from the gradient whether the KL term really dominates. A custom training script, in which `beta` may mean
+    something else. Severity is then **info**.
 
     ## Remedy
-    Set beta to 0.001 to 0.04. If the KL term still contributes more than 0.3 of the gradient norm, divide beta by three
+    Set beta to 0.001 to 0.04. If the KL term still contributes more than 30% of the gradient norm, divide beta by three
     and repeat.
 
     ## Sources

@@ -32,12 +32,13 @@ def learning_rate_too_high(
     """The learning rate is above the usual range for this kind of training.
 
     ## What it sees
-    The check uses the highest learning rate so far, or the declared one. For full fine-tuning of a model with at least
+    The check uses the highest learning rate so far, or the declared rate. For full fine-tuning of a model with at least
     0.1 billion parameters (by its name), severity is **info** above 1e-5. Severity is **warning** at 5e-5 (the default
-    of supervised training) or more. For LoRA, severity is **warning** at 1e-3 or more, unless the model is known to be
-    smaller. If it is unknown whether an adapter is trained, severity is **warning** at 1e-3 or more. If the use of an
-    adapter is unknown, the KL must also be above 1.5 nats per token, or the gradient norm above 20. Optimizers whose
-    steps differ from Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP) are not checked.
+    of supervised training) or more. For LoRA, severity is **warning** at 0.001 or more, unless the model is known to
+    have fewer than 0.1 billion parameters. The limit of 0.001 also applies if it is unknown whether an adapter is
+    trained. In addition, the KL must then be above 1.5 nats per token, or the gradient norm must be above 20.
+    Optimizers whose steps differ from Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP) are not
+    checked.
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which the severity is info.
@@ -45,9 +46,9 @@ def learning_rate_too_high(
     - `highest_adapter_rate`: learning rate of LoRA at or above which the severity is warning.
     - `large_model_billions`: size of the smallest model, in billions of parameters, to which the limits of the learning
       rate apply.
-    - `flies_kl`: value of the KL, in nats per token, above which a rate of 1e-3 or more is a warning if the use of an
-      adapter is unknown.
-    - `flies_norm`: gradient norm above which a rate of 1e-3 or more is a warning if the use of an adapter is unknown.
+    - `flies_kl`: KL, in nats per token, that must be exceeded if it is unknown whether an adapter is trained.
+    - `flies_norm`: gradient norm that must be exceeded, instead of `flies_kl`, if it is unknown whether an adapter is
+      trained.
 
     ## Why it matters
     Adam moves each weight by about the learning rate per step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the

@@ -17,21 +17,21 @@ def length_limits_cut_the_policy(
     """The length limits truncate or lengthen responses of the initial policy.
 
     ## What it sees
-    In the median of the first three rows, more than 5% of the responses are truncated. The limit is then below the 95th
-    percentile of the initial policy's lengths. The check also fires if EOS is suppressed in more than 25% of the
-    responses, so that the minimum is above the 25th percentile. LEN003 reports shares of truncated responses above 10%,
-    and LEN004 shares of responses with EOS suppressed above 50%.
+    The check fires if the median share of truncated responses over the first three rows is above 5%. The limit is then
+    below the 95th percentile of the initial policy's lengths. The check also fires if EOS is suppressed in more than
+    25% of the responses, because the minimum length is then above the 25th percentile. LEN003 reports shares of
+    truncated responses above 10%, and LEN004 reports shares of responses with EOS suppressed above 50%.
 
     ## Thresholds
     - `rows`: number of first rows whose median describes the initial policy.
-    - `cut_above`: share of truncated responses, 0 to 1, above which the limit is too low.
+    - `cut_above`: share of truncated responses, 0 to 1, above which the limit counts as too low.
     - `cut_told`: share of truncated responses, 0 to 1, above which LEN003 reports the problem instead.
-    - `held_above`: share of responses with EOS suppressed, 0 to 1, above which the minimum is too high.
+    - `held_above`: share of responses with EOS suppressed, 0 to 1, above which the minimum length counts as too high.
     - `held_told`: share of responses with EOS suppressed, 0 to 1, above which LEN004 reports the problem instead.
 
     ## Why it matters
-    A truncated response has no ending, and a response that is forced to continue has an unintended one. Both kinds of
-    responses are scored and trained on, and the policy learns the limit instead of the task (`grpo-doctor lab --fault
+    A truncated response has no ending, and a response that is forced to continue has an unintended ending. The policy
+    is trained on both kinds of responses and learns the limit instead of the task (`grpo-doctor lab --fault
     truncation`).
 
     ## Example

@@ -24,7 +24,7 @@ def mini_batch_not_whole_micro_batches(
     number of GPUs.
 
     ## Why it matters
-    SkyRL asserts the divisibility at the start, and verl after it has loaded the model.
+    SkyRL asserts the divisibility at the start, and verl asserts the divisibility after it has loaded the model.
 
     ## Example
     ```shell

@@ -33,7 +33,7 @@ def reference_is_the_policy(
 
     ## Known false alarms
     Trainers that call the initial model "policy". The log of a run is more reliable evidence: KL003 reports a KL of
-    exactly 0, and KL006 a wrong reference.
+    exactly 0, and KL006 reports a wrong reference.
 
     ## Remedy
     Use a frozen copy of the initial policy as the reference. With LoRA, use the base model with the adapter disabled.

@@ -41,7 +41,7 @@ def response_limit_below_reasoning(
     model, severity is info below 16 tokens, and warning at 8 tokens or fewer.
 
     ## Thresholds
-    - `least_tokens`: response limit, in tokens, below which reasoning is truncated.
+    - `least_tokens`: response limit, in tokens, below which the check fires for a model that reasons.
     - `few_tokens`: response limit, in tokens, below which almost no answer fits.
     - `fewest_tokens`: response limit, in tokens, up to which most answers are truncated before the EOS token.
 

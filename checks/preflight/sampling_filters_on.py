@@ -42,7 +42,7 @@ def sampling_filters_on(
     Severity is **info** for top_p below 1, top_k above 0 (and below 50,000), and min_p above 0. Severity is **warning**
     for a repetition, presence or frequency penalty that is not neutral. In a custom training script, whose `generate`
     call may have another purpose, severity is **info**. The check does not fire if the recorded mismatch between engine
-    and trainer is below 1e-3.
+    and trainer is below 0.001.
 
     ## Thresholds
     - `agree`: mismatch (k3 estimate) between trainer and engine, in nats per token, below which the check does not

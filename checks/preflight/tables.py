@@ -1,7 +1,7 @@
 """Declares the rules that only compare settings, one for each entry of the TOML files in this folder.
 
 `grpo_doctor.diagnosis.entries` explains the conditions. The settings in ``when`` are required. ``use_peft|lora_r`` is
-the first of the two settings that is declared; a message calls it ``use_peft_or_lora_r``. ``record.temperature`` is a
+the first declared setting of the two; in a message, the name is ``use_peft_or_lora_r``. ``record.temperature`` is a
 field of the record, not a setting.
 """
 

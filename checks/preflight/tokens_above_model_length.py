@@ -17,8 +17,8 @@ def tokens_above_model_length(
     check fires if the response limit leaves no token for the prompt.
 
     ## Why it matters
-    The engine refuses the request, truncates the prompt, or ends the response at its own limit. In the last case, the
-    log does not count the response as truncated.
+    The engine refuses the request, truncates the prompt, or ends the response at its own limit. If the engine ends the
+    response at its limit, the log does not count the response as truncated.
 
     ## Example
     ```python

@@ -18,7 +18,7 @@ def clip_fraction_zero_by_construction(
 
     ## What it sees
     The check fires if ten or more clip fractions are recorded and all are exactly 0. If ratios are recorded, the mean
-    ratio must be within 1e-3 of 1, and the largest ratio must be at most 1.2.
+    ratio must be within 0.001 of 1, and the largest ratio must be at most 1.2.
 
     ## Thresholds
     - `least_rows`: minimum number of recorded clip fractions, all of which must be 0.

@@ -31,8 +31,8 @@ def importance_weight_off_one(
     ## Why it matters
     Under the rollout engine's distribution, the expected weight is exactly 1. Summed over a response of 1,000 tokens,
     differences of 0.001 per token become large factors. A cap or a mask removes the large factors and keeps the small
-    ones, so the mean falls. Every gradient is multiplied by the mean weight, and the loss is tiny although the policy
-    is fine.
+    factors, so the mean falls. Every gradient is multiplied by the mean weight, and the loss is tiny although the
+    policy is fine.
 
     ## Example
     ```text

@@ -17,8 +17,8 @@ def is_weight_degenerate(
     The mean probability ratio of new to old policy (median of five rows) is below 0.5 or above 2.
 
     ## Thresholds
-    - `low_ratio`: mean probability ratio below which the weights are degenerate.
-    - `high_ratio`: mean probability ratio above which the weights are degenerate.
+    - `low_ratio`: mean probability ratio below which the check fires.
+    - `high_ratio`: mean probability ratio above which the check fires.
     - `rows`: number of rows over which the median is computed.
 
     ## Why it matters

@@ -26,8 +26,8 @@ def loss_not_as_declared(
     ## Why it matters
     A mean over tokens gives long responses more weight than a mean over responses, and a constant divisor changes the
     size of the step. Comparisons of runs by their declared loss are then wrong. The mean of k3 over samples of the
-    policy is the KL. With the reversed difference, the mean is not the KL: tokens that the policy prefers count
-    exponentially.
+    policy is the KL. With the reversed difference, the mean is not the KL: tokens that the policy prefers get
+    exponentially large weights.
 
     ## Example
     ```python
@@ -78,5 +78,5 @@ def loss_not_as_declared(
         bool(wrong),
         "{what}.",
         what="; ".join(wrong),
-        note=f"The loss is {form.name or 'of no known name'}: {form.formula}{always}",
+        note=f"The loss is {form.name or 'of an unknown type'}: {form.formula}{always}",
     )

@@ -23,8 +23,9 @@ def ratio_not_one_at_first_minibatch(
     The check uses the mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on that
     rollout. Severity is **warning** above 0.01 and **error** above 0.05, each on 3 of 5 rows. The settings may declare
     one update per rollout (as many prompts in an update as in a step, one pass). Every minibatch is then the first
-    minibatch of its rollout, and a clip fraction above 0.001 is also a **warning**. The limit of the clip fraction does
-    not apply to multi-turn rollouts: each turn is a sample, so a rollout has more samples than prompts.
+    minibatch of its rollout, and severity is also **warning** if the clip fraction is above 0.001. The limit on the
+    clip fraction does not apply to multi-turn rollouts: each turn is a sample, so a rollout has more samples than
+    prompts.
 
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch above which the severity is warning.

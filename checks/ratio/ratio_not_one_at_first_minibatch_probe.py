@@ -25,12 +25,12 @@ def probe_ratio(
     that acts as the old policy. The probe also tests whether the clip already acts before any update, for example
     because the old scores use a different temperature. RAT007 reports a clip whose range excludes 1, which stops all
     tokens of one sign. A loss that samples by itself may weight tokens by the log-probabilities of its sampler. All
-    tokens of a response must then have the same weight or be discounted. A mean |ratio - 1| above 1e-2 (5e-2 in half
-    precision) is a finding. Severity is **warning** if there is no evidence that updates run in train mode, or if
-    dropout in the loss is the reason. If the old scores come from the policy or the reference, the probe changes its
-    weights slightly, and the old scores must also change. The probe certifies that the trainer's process uses the same
-    function for scoring at rollout time and at update time. GEN004 and RAT004 check the generator's own
-    log-probabilities.
+    tokens of a response must then have the same weight, or weights with a constant discount per token. A
+    mean |ratio - 1| above 0.01 (0.05 in half precision) is a finding. Severity is **warning** if there is no evidence
+    that updates run in train mode, or if dropout in the loss is the reason. If the old scores come from the policy or
+    the reference, the probe changes the policy's weights slightly, and the old scores must also change. The probe
+    certifies that the trainer's process uses the same function for scoring at rollout time and at update time. GEN004
+    and RAT004 check the generator's own log-probabilities.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.
@@ -40,7 +40,7 @@ def probe_ratio(
     made, own, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     mode = _mode_of_update(model, step, loss, made, responses)
     composite = old_logprobs is None and probes.from_loss.derived(logprobs)
-    if composite:  # before the search for old scores, because those of a sampler need no separate forward pass
+    if composite:  # before the search for old scores, because a sampler's scores need no separate forward pass
         inputs = loss, model, render, tokenizer, prompts
         if (found := _stopped(*inputs) or _uneven(*inputs)) is not None:
             return found
@@ -67,7 +67,7 @@ def probe_ratio(
     ratio, off = off_one()
     return fires(
         off,
-        "The old log-probabilities do not follow the policy. After a small change of the policy's weights, the ratio "
+        "The old log-probabilities do not follow the policy. After a small change to the policy's weights, the ratio "
         "differs from 1 by {ratio:.3g} on average before any update. The old log-probabilities come from the reference "
         "or from the initial weights.",
         error=True,
@@ -95,8 +95,8 @@ def _of_forwards(mask: Any, logprobs: Any, prompts: Rows, responses: Rows) -> tu
 def _of_seams(
     mask: Any, old: Any, new: Any, prompts: Rows, responses: Rows, model: Any, training: bool
 ) -> tuple[list[Any], list[Any]]:
-    """Return the old log-probabilities of one function in eval mode, and the new ones of another in the mode of an
-    update."""
+    """Return the old log-probabilities of one function in eval mode, and the new log-probabilities of another function
+    in the mode of an update."""
     found: list[list[Any]] = []
     model.eval()
     for score in (old, new):
@@ -132,9 +132,9 @@ def _not_one(ratio: float, drops: bool, mode_is_known: bool) -> Fires:
 
 
 def _stopped(loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any) -> Fires | None:
-    """Return a finding if a negative advantage lowers tokens that a positive one does not raise. Only a ratio beyond
-    the clip bound explains a token that moves one way. The reverse counts in samples with tokens that move both
-    ways."""
+    """Fire if a negative advantage lowers tokens that a positive advantage does not raise. Only a ratio beyond the clip
+    bound explains a token that moves in one direction only. In samples with tokens that move in both directions, tokens
+    that are raised but not lowered also count."""
     push = probes.gradient_effect
     made, responses = push.four(render, tokenizer, model, prompts, push.LONGER)
     up, down = ([s * sign for s in push.SIGNS] for sign in (1.0, -1.0))

@@ -61,18 +61,18 @@ def ratio_or_clip_reversed(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the direction of the policy gradient for samples of either sign, at three ratios. The probe uses
-    the trainer's `objective`. Without an `objective`, the probe uses a `loss`. The old log-probabilities of the `loss`
-    come from a forward pass without gradient, a sampling loop, or a scripted engine. A loss that divides by its own
-    detached log-probabilities always has a ratio of 1, so only the sign is certified. If the loss itself samples and
-    weights tokens by the log-probabilities of its sampler, a weight that is inverted or applied twice is an error. The
-    rule for weights also applies to a sampling loop that draws by means other than `multinomial` and `argmax`. The
-    probe certifies neither that the old log-probabilities are correct (RAT003) nor the size of a step.
+    The probe certifies the direction of the policy gradient for positive and negative advantages, at three ratios. The
+    probe uses the trainer's `objective`. Without an `objective`, the probe uses a `loss`. The old log-probabilities of
+    the `loss` come from a forward pass without gradient, a sampling loop, or a scripted engine. A loss that divides by
+    its own detached log-probabilities always has a ratio of 1, so only the sign is certified. If the loss itself
+    samples and weights tokens by the log-probabilities of its sampler, a weight that is inverted or applied twice is an
+    error. The rule for weights also applies to a sampling loop that draws by means other than `multinomial` and
+    `argmax`. The probe certifies neither that the old log-probabilities are correct (RAT003) nor the size of a step.
 
     ## Known false alarms
     Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks). Deliberate
-    training on positive samples only. Ignore RAT007 for such methods. Soft gates and other bounds (SAPO, CISPO, GSPO, a
-    dual clip of 2 or more) pass the probe and cause no false alarms.
+    training on positive samples only. Ignore RAT007 for double-sided masks and for training on positive samples only.
+    Soft gates and other bounds (SAPO, CISPO, GSPO, a dual clip of 2 or more) pass the probe and cause no false alarms.
 
     ## Remedy
     Use `-torch.min(ratio * A, ratio.clamp(1 - eps, 1 + eps) * A)`, with `ratio = exp(new - old)`.
@@ -233,6 +233,6 @@ def _words(against: int, lost: int, wrong: list[str], silent: int, ignored: bool
     if wrong:
         return f"The clip does not act at the declared bounds: {', '.join(wrong)}."
     return (
-        "The loss does not use the log-probabilities of the policy's no-gradient pass. If this pass computes the old "
+        "The loss does not use the log-probabilities of the policy's no-gradient pass. If that pass computes the old "
         "log-probabilities, the ratio is always 1 and the clip never applies."
     )

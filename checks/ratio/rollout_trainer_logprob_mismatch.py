@@ -30,19 +30,20 @@ def rollout_trainer_logprob_mismatch(
     """The rollout engine and the trainer assign different probabilities to the sampled tokens.
 
     ## What it sees
-    On 2 of 3 rows, the check compares the log-probabilities of rollout engine and trainer by the k3 KL, in nats per
-    token. The KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the log-probabilities.
-    Severity is **warning** above 2e-3 (d = 0.05, a factor of 1.05 per token), or at a mean probability difference above
-    0.01. Up to 1e-2, severity is **info** if the reward has gained. Severity is also **info** if k3 was between 2e-3
-    and 1e-2 on the first row and has not doubled since. Severity is **error** above 1e-2 (d = 0.11) if the reward has
-    not gained. Severity is **critical** above 1e-1 (d = 0.36), but **error** if k3 was not recorded. Severity is
-    also **critical** if the median of five rows is above 1e-2 and has doubled within 20 rows. If the raw logits of the
-    rollout engine are also recorded, they show on which side the cause is.
+    The check compares the log-probabilities of rollout engine and trainer by the k3 KL, in nats per token. A limit must
+    be exceeded on 2 of 3 rows. The KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the
+    log-probabilities. Severity is **warning** above 0.002 (d = 0.05, a factor of 1.05 per token), or at a mean
+    probability difference above 0.01. Up to a KL of 0.01, severity is **info** if the reward has gained. Severity is
+    also **info** if the KL was between 0.002 and 0.01 on the first row and has not doubled since. Severity is **error**
+    above 0.01 (d = 0.11) if the reward has not gained. Severity is **critical** above 0.1 (d = 0.36), but **error** if
+    the KL was not recorded. Severity is also **critical** if the median of five rows is above 0.01 and has doubled
+    within 20 rows. If the raw logits of the rollout engine are also recorded, they show on which side the cause is.
 
     ## Thresholds
     - `warn`: k3 KL, in nats per token, above which the severity is warning.
     - `experts`: k3 KL, in nats per token, up to which a steady difference since the first row is not reported.
-    - `probability`: mean difference of probabilities, 0 to 1, above which the severity is warning.
+    - `probability`: mean difference between the probabilities of engine and trainer, 0 to 1, above which the severity
+      is warning.
     - `bad`: k3 KL, in nats per token, above which the severity is error.
     - `broken`: k3 KL, in nats per token, above which the severity is critical.
     - `grown`: multiple of the first row's k3 up to which the k3 KL counts as steady.
@@ -50,7 +51,7 @@ def rollout_trainer_logprob_mismatch(
     ## Why it matters
     Policy gradients assume that the tokens were sampled from the policy that is updated. If the tokens come from a
     different policy, "on-policy" training is off-policy without a correction. Unlikely tokens are affected most, and
-    gradient norm and entropy spike. The mismatch is the most informative metric. At step 1 or 2, the mismatch reveals a
+    gradient norm and entropy spike. At step 1 or 2, the mismatch is the most informative metric. The mismatch reveals a
     broken generation mode, stale weights, a different prompt, or a temperature that is applied twice.
 
     ## Example
@@ -66,11 +67,11 @@ def rollout_trainer_logprob_mismatch(
     No finding.
 
     ## Known false alarms
-    Inference engines in bf16, which give about 1e-3 without any bug, and about 2e-3 with a mixture of experts, starting
-    at the first row. In float32, a healthy run stays below 1e-8. A repetition penalty over the response, for which
-    severity is **info**. The difference is only 0.02, and the score was not lower (0.65, against 0.63 without the
-    penalty). Quantised engines and asynchronous rollouts, which differ by design. If the run gains nevertheless,
-    severity stays **warning**.
+    Inference engines in bf16, which give about 0.001 without any bug, and about 0.002 with a mixture of experts,
+    starting at the first row. In float32, a healthy run stays below 1e-8. A repetition penalty over the response, for
+    which severity is **info**. The score with the penalty was not lower (0.65, compared with 0.63 without the penalty).
+    Quantised engines and asynchronous rollouts, which differ by design. If the run gains nevertheless, severity
+    stays **warning**.
 
     ## Remedy
     First find out whether rollout engine or trainer is wrong. Then use truncated importance sampling (TRL default, verl
@@ -125,7 +126,7 @@ def _side(raw: float, always: bool, steady: bool, leap: bool, frozen: bool, warn
     if always:
         return "The difference has existed since the first row: check the engine (weights, kernels, log-probabilities)"
     if leap:
-        return "A single update does not cause such a jump: check for other changes (mask, kernels, inputs)"
+        return "The difference jumped, which one update does not cause: check for other changes (mask, kernels, inputs)"
     if frozen:
         return "The learning rate is 0: check the engine's cache and kernels instead of the weight transfer"
     return "The raw logits of the rollout engine are not recorded"

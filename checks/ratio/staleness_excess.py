@@ -27,13 +27,13 @@ def staleness_excess(
     ## Thresholds
     - `updates`: number of optimizer steps per rollout step above which the check fires.
     - `most_passes`: number of passes over each rollout above which the check fires.
-    - `most_lag`: number of steps by which rollouts may be older than the policy.
+    - `most_lag`: maximum number of steps by which rollouts may be older than the policy.
 
     ## Why it matters
     Each update moves the policy away from the policy that generated the samples. Clipping limits the effect of each
-    token, but not the drift of the policy. In a public sweep, 2 passes x 8 minibatches reached 75%, while 16 passes
-    over the same batch collapsed within seven steps. Issue trl#2980 reports a gradient norm and a clip ratio that drift
-    with num_iterations = 4 after 10,000 steps.
+    token, but not the drift of the policy. In a public sweep, 2 passes of 8 minibatches reached a score of 75%, while
+    16 passes over the same batch collapsed within seven steps. Issue trl#2980 reports a gradient norm and a clip ratio
+    that drift with num_iterations = 4 after 10,000 steps.
 
     ## Example
     ```text

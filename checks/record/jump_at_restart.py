@@ -36,7 +36,8 @@ def jump_at_restart(
 
     ## Thresholds
     - `rows`: number of rows before and after the restart that are compared.
-    - `sigmas`: standard errors that the jump must exceed. The limit is high because five metrics are compared.
+    - `sigmas`: number of standard errors that the jump must exceed. The limit is high because five metrics are
+      compared.
     - `least`: minimum jump as a share of the larger value, 0 to 1.
 
     ## Why it matters

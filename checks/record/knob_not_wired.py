@@ -16,10 +16,11 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     """A setting was changed, but the metrics are identical.
 
     ## What it sees
-    The two runs differ in a declared setting that should affect training, such as the seed; names, lengths and logging
-    settings do not count. The metrics of both runs are nevertheless equal to the last printed digit at every shared
-    step. Severity is **error** if every metric that varies is equal. Severity is **warning** if only metrics of the
-    responses (reward, advantages, length, entropy) are equal. The changed setting then does not affect the responses.
+    The two runs differ in a declared setting that should affect training, such as the seed. Run names, run lengths and
+    logging settings do not count. The metrics of both runs are nevertheless equal to the last printed digit at every
+    shared step. Severity is **error** if every metric that varies is equal. Severity is **warning** if only metrics of
+    the responses (reward, advantages, length, entropy) are equal. The changed setting then does not affect the
+    responses.
 
     ## Thresholds
     - `places`: minimum number of shared steps at which the metrics must be equal.

@@ -19,8 +19,8 @@ def metric_carries_no_information(
     """A metric is constant, so it provides no information.
 
     ## What it sees
-    The check fires if a metric has at least ten values and all of them are equal. It covers EOS suppression, mean
-    advantage, judge failures and top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
+    The check fires if a metric has at least ten values and all of them are equal. The check covers EOS suppression,
+    mean advantage, judge failures and top-1 probability. KL003 and RAT002 report a constant KL or clip fraction.
 
     ## Thresholds
     - `least_rows`: minimum number of equal values.
@@ -44,7 +44,7 @@ def metric_carries_no_information(
     No finding.
 
     ## Known false alarms
-    None: the finding makes no claim about the health of the run.
+    None: the finding is information only.
 
     ## Remedy
     Log metrics that can change: P(EOS) before suppression instead of the suppression rate, and raw rewards instead of

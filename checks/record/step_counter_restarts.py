@@ -39,11 +39,11 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    A counter that restarts with every epoch, which the check cannot distinguish from a resumed run. The finding makes
-    no claim about the health of the run.
+    A counter that restarts with every epoch, which the check cannot distinguish from a resumed run. The finding is
+    information only.
 
     ## Remedy
-    If the parts are different runs, analyse them separately: cut the log at the line that the finding names.
+    If the parts are different runs, analyse them separately: cut the log at the line that the finding reports.
 
     ## Sources
     anjaustin/autoresearch grpo_log.jsonl (three restarts), rohunagrawal/reward-hacking-entropy Hard (one).

@@ -39,23 +39,23 @@ def batches_mostly_equal(
     """On most steps, all rewards of the batch are equal, so these steps have no learning signal.
 
     ## What it sees
-    At least 80% of all batches (20 or more), and of the last ten batches, have equal rewards. Rewards are equal if
-    reward_std, or reward_max minus reward_min, is at most 1e-6. In addition, the reward has not gained and is not near
-    its maximum (`series.trajectory`). ADV003 judges logs that count zero-variance groups. Half of the batches are
-    sufficient if all batches without spread have the same reward and the same mean length. Prompts differ from step to
-    step, so the policy then gives the same answer to all prompts. Two in five batches are sufficient if all batches
-    without spread have the same negative reward. In every other run, severity is **info** at half of the batches unless
-    the task is solved.
+    The check fires if all rewards are equal in at least 80% of all batches (20 or more) and of the last ten batches.
+    Rewards are equal if reward_std, or reward_max minus reward_min, is at most 1e-6. In addition, the reward must not
+    have gained and must not be near its maximum (`series.trajectory`). ADV003 judges logs that count zero-variance
+    groups. Half of the batches are sufficient if all batches without spread have the same reward and the same mean
+    length. Prompts differ from step to step, so the policy then gives the same answer to all prompts. Two in five
+    batches are sufficient if all batches without spread have the same negative reward. In every other run, severity
+    is **info** if half of the batches have equal rewards, unless the task is solved.
 
     ## Thresholds
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be
       recorded.
-    - `mostly_share`: share of batches without spread, 0 to 1, at or above which rewards are mostly equal.
-    - `pinned_share`: share of batches without spread at or above which the check fires if all of them have the same
-      reward below 0.
+    - `mostly_share`: share of batches without spread, 0 to 1, at or above which the check fires.
+    - `pinned_share`: share of batches without spread, 0 to 1, at or above which the check fires if their rewards are
+      equal and below 0.
     - `many`: minimum number of rewards for severity error (REW001 judges a constant reward).
-    - `alike_share`: share of batches without spread at or above which severity is info, or warning if all have the same
-      reward and length.
+    - `alike_share`: share of batches without spread, 0 to 1, at or above which the severity is info. If all batches
+      without spread have the same reward and length, the severity is warning.
 
     ## Why it matters
     The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A
@@ -115,4 +115,4 @@ def batches_mostly_equal(
 def _alike(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
         return ". The batches with equal rewards have the same reward and length"
-    return f". The reward on these rows is {number(reward)}" if pinned else ""
+    return f". The reward on the rows without spread is {number(reward)}" if pinned else ""

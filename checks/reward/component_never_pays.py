@@ -55,20 +55,21 @@ def component_never_pays(
     """A reward component, or every component except formatting, stays at its minimum although the reward rises.
 
     ## What it sees
-    After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not. The component is at
-    its minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, the component has never exceeded its
-    minimum by more than a tenth of an equal share of the current reward. The check ignores components whose names mean
-    formatting or a penalty. The check also ignores components at the top of their range, or in its upper half if they
-    have been below 0. Unless its name means correctness, a component that is 0 on every row (a penalty that never
+    After 20 rows, the reward has gained (`series.trajectory`), but one of its components has not gained. The component
+    is at its minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, the component has never exceeded
+    its minimum by more than a tenth of an equal share of the current reward. The check ignores components whose names
+    mean formatting or a penalty. The check also ignores components at the top of their range, or in its upper half if
+    they have been below 0. Unless its name means correctness, a component that is 0 on every row (a penalty that never
     applied) is ignored. A component that varies but stays below 0 (a cost) is also ignored. The check also fires if,
     after 20 rows and regardless of the reward, only components whose names mean formatting have been above 0. Severity
     is then **info**, and **warning** after 40 rows.
 
     ## Thresholds
     - `early_rows`: number of rows before which the check does not fire.
-    - `never_paid_share`: height above the minimum up to which a component counts as at its minimum, as a share of
-      reward / number of components.
-    - `patience`: number of rows after which a component other than formatting should have been above 0 at least once.
+    - `never_paid_share`: share of reward / number of components up to which a component that exceeds its minimum counts
+      as at its minimum.
+    - `patience`: number of rows after which the severity is warning if no component other than formatting has been
+      above 0.
 
     ## Why it matters
     If the component at its minimum is the intended one (correctness, in contrast to compilability or format), the

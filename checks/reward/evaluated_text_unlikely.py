@@ -24,9 +24,9 @@ def evaluated_text_unlikely(
     """The perplexity of the evaluated text has doubled: the policy no longer writes normal language.
 
     ## What it sees
-    The check fires if each of the last three evaluation perplexities is at least twice the first one. If the reward has
-    gained at the same time (`series.trajectory`), the message reports the gain. A rising reward with rising perplexity
-    is the pattern of over-optimisation.
+    The check fires if each of the last three evaluation perplexities is at least twice the first perplexity. If the
+    reward has gained at the same time (`series.trajectory`), the message reports the gain. A rising reward with rising
+    perplexity is the pattern of over-optimisation.
 
     ## Thresholds
     - `grown_factor`: ratio of the perplexity to its first value at or above which the check fires; 2 is 0.7 nats per

@@ -23,9 +23,9 @@ def fallback_rewarded(
 
     ## What it sees
     The check compares the mean reward of invalid steps with that of valid steps. In an invalid step, at least 90% of
-    the responses are invalid or replaced. In a valid step, at most 30% are. The check requires five steps of each kind.
-    It fires if the mean reward of invalid steps is more than half of that of valid steps. Both means are measured from
-    0, or from the lowest recorded reward if it is lower.
+    the responses are invalid or replaced. In a valid step, at most 30% of the responses are invalid or replaced. The
+    check requires five steps of each kind. The check fires if the mean reward of invalid steps is more than half of
+    that of valid steps. Both means are measured from 0, or from the lowest recorded reward if that reward is below 0.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.

@@ -28,8 +28,9 @@ def form_pays_most(
 
     ## Thresholds
     - `rewards`: number of rewards before which the check does not fire.
-    - `share`: minimum share of the gain, 0 to 1, that correctness must contribute.
-    - `since_share`: share of the run, 0 to 1, during which the reward rose after correctness stopped rising.
+    - `share`: share of the reward gain, 0 to 1, below which the contribution of correctness counts as small.
+    - `since_share`: minimum share of the run, 0 to 1, for which the reward must have risen after correctness stopped
+      rising.
 
     ## Why it matters
     A policy follows the larger gradient. While formatting contributes more, the reward rises without any gain in

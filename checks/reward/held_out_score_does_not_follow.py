@@ -33,17 +33,17 @@ def held_out_score_does_not_follow(
 
     ## What it sees
     The check requires at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its
-    scale. The training measure is the success rate, if it has gained. Otherwise, the measure is the reward components
-    other than formatting, or else the reward. A reward that is not between 0 and 1 is divided by the range of single
-    rewards. The gain is measured from the first evaluation. The check fires if the held-out gain, plus its noise, is
-    below half of the training gain. The first held-out score plus half of the training gain must be at most 0.95.
-    REW015 reports a held-out score that has fallen.
+    scale. The training measure is the success rate, if it has gained. Otherwise, the measure is the reward from
+    components other than formatting, if that reward has gained, or else the whole reward. A reward that is not between
+    0 and 1 is divided by the range of single rewards. The gain is measured from the first evaluation. The check fires
+    if the held-out gain, plus its noise, is below half of the training gain. The first held-out score plus half of the
+    training gain must be at most 0.95. REW015 reports a held-out score that has fallen.
 
     ## Thresholds
     - `evaluations`: minimum number of held-out scores, so that their noise can be estimated.
-    - `followed`: minimum share of the training gain, 0 to 1, by which the held-out score should have risen.
+    - `followed`: share of the training gain, 0 to 1, below which the held-out gain plus its noise counts as too small.
     - `least_gain`: gain of the training measure, as a share of its scale, below which the check does not fire.
-    - `top`: held-out score, 0 to 1, that the expected gain must not exceed.
+    - `top`: maximum of the first held-out score plus the expected gain, 0 to 1.
 
     ## Why it matters
     The goal of a run is a high score on prompts that were not used for training. If only the reward rises, prompts are
@@ -64,13 +64,13 @@ def held_out_score_does_not_follow(
     No finding.
 
     ## Known false alarms
-    A held-out set for a different skill, which is used to detect forgetting. A held-out score that rises later, which
-    the next evaluations show.
+    A held-out set for a different skill, which is used to detect forgetting. A held-out score that rises only in later
+    evaluations.
 
     ## Remedy
     Read ten high-reward responses. Score held-out prompts of the training distribution with the training reward
-    function. If the training reward rises on held-out prompts, the evaluation measures something different. If not,
-    train on more prompts and for fewer epochs.
+    function. If the training reward rises on held-out prompts, the evaluation measures something different. If the
+    training reward does not rise on held-out prompts, train on more prompts and for fewer epochs.
 
     ## Sources
     arXiv 2210.10760 (over-optimisation of a proxy reward). rldoctor 0.2, scenario `length_hacking`: the training reward

@@ -41,21 +41,22 @@ def length_or_format_driven_reward(
 ) -> Fires:
     """The reward gain comes from response length or formatting alone.
 
-    ## What it sees **Formatting**: the reward has gained (`series.trajectory`), but components other than formatting
-    can account for less than a third of the gain. Formatting components (format, tags, length, penalties) are
-    recognised by name. The other components have not gained, and their noise leaves no room for a larger gain. The
-    other components must also be below 80% of their best row, so that they had room to improve. The finding is an
-    outcome, because there is no evidence that the policy learned the task.
+    ## What it sees
+    **Formatting**: the reward has gained (`series.trajectory`), but components other than formatting can account for
+    less than a third of the gain. Formatting components (format, tags, length, penalties) are recognised by name. The
+    other components have not gained, and their noise leaves no room for a larger gain. The other components must also
+    be below 80% of their best row, so that they have room to improve. The finding is an outcome, because there is no
+    evidence that the policy learned the task.
 
     **Success**: the reward has gained, but the gain of the success rate, even with noise, is below a tenth of the
     possible rise. The success rate must have started below 0.8. A finding about the success rate is an outcome, too.
     REW002 reports a success rate that has fallen or never exceeded 0.05.
 
-    **Length**: the check correlates the row-to-row **changes** of mean reward and mean response length over the last 30
+    **Length**: the check correlates the row-to-row **changes** in mean reward and mean response length over the last 30
     rows that record both. The check fires if longer responses get more reward, the squared correlation is above 0.5,
     and reward and length have grown since the start. The check does not compare levels, because two rising series
-    always correlate in levels. The check does not report a negative correlation, which is normal in healthy runs whose
-    wrong answers ramble to the limit. In two runs with a negative correlation, the squared correlation is 0.64 and
+    always correlate in levels. The check does not report a negative correlation, which is normal in healthy runs in
+    which wrong answers run to the limit. In two runs with a negative correlation, the squared correlation is 0.64 and
     0.69. The onset is the first row of the first window for which the check fires.
 
     ## Thresholds
@@ -63,18 +64,19 @@ def length_or_format_driven_reward(
     - `explained_share`: squared correlation, 0 to 1, above which the check fires.
     - `tiny`: variance divided by the squared mean, below which changes count as rounding.
     - `early_rows`: number of rewards before which the check does not judge formatting.
-    - `meant_share`: share of the gain, 0 to 1, up to which correctness counts as having contributed too little. In 40
-      public runs with both kinds of components and a rising reward, the noise leaves room for 0.75 or more in each
-      healthy run. If a run learned only formatting, the noise leaves room for a share of at most 0.32.
+    - `meant_share`: share of the gain, 0 to 1, up to which correctness counts as having contributed too little. The
+      measurements come from 40 public runs with both kinds of components and a rising reward. In each healthy run, the
+      share plus its noise is at least 0.75. In each run that learned only formatting, the share plus its noise is at
+      most 0.32.
     - `done_share`: level of a component as a share of its best row, or success rate, at or above which too little is
       left to learn.
-    - `success_room`: share of the possible rise of the success rate, 0 to 1, below which the success rate counts as
+    - `success_room`: share of the possible increase in the success rate, 0 to 1, below which the success rate counts as
       unchanged.
     - `success_floor`: success rate, 0 to 1, up to which REW002 reports the problem instead.
 
     ## Why it matters
-    A reward for only the length reproduces most of the gain that RLHF gets from a learned reward model. A policy finds
-    a bonus for length within a few dozen steps. The share of valid responses then falls, while the reward keeps rising
+    A reward for length alone reproduces most of the gain that RLHF gets from a learned reward model. A policy finds a
+    bonus for length within a few dozen steps. The share of valid responses then falls, while the reward keeps rising
     until the limit truncates every response.
 
     ## Example

@@ -11,7 +11,7 @@ def longer_responses_score_higher(
     steps: int = 10,
     grown: float = 1.5,
 ) -> Fires:
-    """Within each step, longer responses get higher rewards, and responses grow over the run.
+    """Within each step, longer responses get higher rewards, and responses get longer during the run.
 
     ## What it sees
     The check correlates reward and length (in characters) over all responses of a step, or over the saved responses.
@@ -47,7 +47,7 @@ def longer_responses_score_higher(
     reward.
 
     ## Remedy
-    Compare a long and a short response of equal correctness. If the long one scores higher, remove length from the
+    Compare a long and a short response of equal correctness. If the long response scores higher, remove length from the
     reward, or subtract the linear effect of length within each group.
 
     ## Sources

@@ -10,7 +10,7 @@ from grpo_doctor.series.trajectory import Parts, named
 HALF = 0.5
 """Share of its best level that a component must have lost."""
 COUNTS = 0.02
-"""Share of the total reward that a component must have lost; format rewards are usually a twentieth or more of it."""
+"""Share of the total reward that a component must have lost; a format reward is usually at least 5% of the total."""
 
 
 def sunk(state: Parts, parts: Any, step: float, whole: float) -> tuple[Parts, float]:
@@ -74,7 +74,7 @@ def multi_task_or_multi_reward_imbalance(
 
     ## Thresholds
     - `early_rewards`: number of rewards before which the check does not fire.
-    - `level_share`: change of the total reward, as a share of its level, up to which the total reward counts as
+    - `level_share`: change in the total reward, as a share of its level, up to which the total reward counts as
       unchanged.
 
     ## Why it matters

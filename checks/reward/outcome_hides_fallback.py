@@ -22,8 +22,9 @@ def outcome_hides_fallback(
 
     ## What it sees
     The check compares the mean success_rate (or eval_score) of invalid steps with that of valid steps. In an invalid
-    step, at least 90% of the responses are invalid or replaced. In a valid step, at most 30% are. The check requires
-    five steps of each kind. It fires if the mean of invalid steps is more than half of the mean of valid steps.
+    step, at least 90% of the responses are invalid or replaced. In a valid step, at most 30% of the responses are
+    invalid or replaced. The check requires five steps of each kind. The check fires if the mean of invalid steps is
+    more than half of the mean of valid steps.
 
     ## Thresholds
     - `least_steps`: minimum number of steps of each kind.

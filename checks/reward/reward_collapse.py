@@ -34,9 +34,9 @@ def reward_collapse(
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward, 0 to 1, within which the finding is critical.
-    - `early_rows`: number of rows before which a fall of the success rate alone is not reported (twice the 8 rows that
-      the first trend needs).
-    - `few`: best success rate, 0 to 1, up to which a fall of the success rate is too small to judge.
+    - `early_rows`: number of rows before which a decrease in the success rate alone is not reported (twice the 8 rows
+      that the first trend needs).
+    - `few`: best success rate, 0 to 1, up to which a decrease in the success rate is too small to judge.
 
     ## Why it matters
     Whatever the cause, most failing runs lose their reward. Entropy is often flat or rising, so checks of entropy miss

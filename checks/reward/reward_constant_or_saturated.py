@@ -51,11 +51,12 @@ def reward_constant_or_saturated(
 ) -> Fires:
     """Every response gets the same reward, so there is no gradient.
 
-    ## What it sees **Constant**: the rewards of each batch have no spread for 20 steps and 10 recorded rewards. No
-    spread means that `reward_std`, or `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the
-    batch means must be identical. The first four rows of the run are enough if spread and gradient norm are both 0. In
-    a log with one row per ten steps, the check fires at the tenth row at the earliest. Batches without spread do not
-    count while the probability of the series by chance is above 1e-5. The probability follows from the share of batches
+    ## What it sees
+    **Constant**: the rewards of each batch have no spread for 20 steps and 10 recorded rewards. No spread means that
+    `reward_std`, or `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be
+    identical. The first four rows of the run are enough if spread and gradient norm are both 0. In a log with one row
+    per ten steps, the check fires at the tenth row at the earliest. Batches without spread count only once the
+    probability that such a series arises by chance is at most 1e-5. The probability follows from the share of batches
     without spread so far. In batches of a single prompt, equal rewards are common.
 
     **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
@@ -149,14 +150,14 @@ def reward_constant_or_saturated(
 
 
 def _since(unlike: Column, n: Column, step: Column) -> tuple[Column, Column]:
-    """Return the rewards and the steps since rewards last differed."""
+    """Return the number of rewards, and of steps, since rewards last differed."""
     before, since = latest(where(unlike, n, math.nan)), latest(where(unlike, step, math.nan))
     gap = step - previous(step)
     return n - where(isnan(before), 0, before), step - where(isnan(since), baseline(step, 1) - gap, since)
 
 
 def _share_before(unlike: Column, alike: Column, n: Column) -> Column:
-    """Return the share of rewards without a difference, apart from the last ``alike`` rewards."""
+    """Return the share of rows without a difference among the rows before the last ``alike`` rows."""
     return (total(~unlike) - alike) / (n - alike)
 
 

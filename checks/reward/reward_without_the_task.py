@@ -19,14 +19,14 @@ def reward_without_the_task(
     *,
     high: float = 0.9,
 ) -> Fires:
-    """Responses that ignore the task get as much reward as the others.
+    """Responses that ignore the task get as much reward as other responses.
 
     ## What it sees
-    Three kinds of responses ignore the task: empty responses, copies of the prompt, and texts above 40 characters that
-    answer three or more prompts. The check averages the reward of responses that ignore the task over 5 rows with at
-    least three of them. Severity is **warning** if responses that ignore the task get at least the mean reward of all
-    responses while rewards differ. Severity is **error** if they get at least 90% of the highest reward. A single row
-    of 30 or more rollouts is judged on its own.
+    Empty responses and copies of the prompt ignore the task. A text of more than 40 characters also ignores the task if
+    it answers three or more prompts. The check averages the reward of responses that ignore the task over 5 rows. Each
+    row must have at least three responses that ignore the task. Severity is **warning** if responses that ignore the
+    task get at least the mean reward of all responses while rewards differ. Severity is **error** if responses that
+    ignore the task get at least 90% of the highest reward. A single row of 30 or more rollouts is judged on its own.
 
     ## Thresholds
     - `high`: share of the highest reward, 0 to 1, at or above which the severity is error.
@@ -42,7 +42,7 @@ def reward_without_the_task(
     reward_std: 0.25x20
     reward_max: 1x20
     ```
-    Warning at step 5: Responses that ignore the task have a mean reward of 0.89; all responses have 0.5.
+    Warning at step 5: Responses that ignore the task have a mean reward of 0.89, compared with 0.5 for all responses.
 
     ```text
     taskless_reward: 0.05x20
@@ -67,7 +67,8 @@ def reward_without_the_task(
     free = (excess >= 0) & (lately(reward_std, responses) > 0)
     return fires(
         free,
-        "Responses that ignore the task have a mean reward of {reward:.3g}; all responses have {mean:.3g}.",
+        "Responses that ignore the task have a mean reward of {reward:.3g}, compared with {mean:.3g} for all "
+        "responses.",
         error=free & (free_of_it >= high * reward_max) & (reward_max > 0),
         reward=free_of_it,
         mean=free_of_it - excess,

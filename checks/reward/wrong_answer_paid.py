@@ -11,9 +11,9 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     The probe scores the adapter's own correct and wrong responses (`graded`), and responses derived from them. Some
     derived responses are empty, blank or very long, contain an injection ("give the full score"), or have the correct
     form without content. Other derived responses contain the correct answer only as a substring (7127 for 12) or give
-    several answers, with the correct one among wrong ones. The probe also scores a wrong response to a prompt whose
-    gold answer is empty or cannot be parsed. A response counts as rewarded if its reward is nearer to that of the
-    correct response than to that of the wrong one. If only the negated answer ("not 12") is rewarded, severity
+    several answers, with the correct answer among wrong answers. The probe also scores a wrong response to a prompt
+    whose gold answer is empty or cannot be parsed. A response counts as rewarded if its reward is nearer to that of the
+    correct response than to that of the wrong response. If only the negated answer ("not 12") is rewarded, severity
     is **info**, because a number parser accepts the negated answer by design.
 
     ## Why it matters
@@ -31,8 +31,8 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     def reward(prompts, responses, answers):
         return [float(answer in response) for response, answer in zip(responses, answers)]
     ```
-    Error: The reward function gives a wrong, the correct and a wrong answer in one response a reward of 1; the correct
-    response gets 1.
+    Error: The reward function gives a reward of 1 to a wrong, the correct and a wrong answer in one response; the
+    correct response gets 1.
 
     ```python
     import re
@@ -97,13 +97,13 @@ def _of(reward: Any, example: Any, response: str, gold: Any) -> float | None:
     try:
         return probes.reward_function.score(reward, example, response, gold)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return None  # REW013 reports it
+        return None  # REW013 reports the exception
 
 
 def _paid(name: str, text: str, found: float, good: float, sure: bool) -> Fires:
     return fires(
         True,
-        "The reward function gives {name} a reward of {found:g}; the correct response gets {good:g}.",
+        "The reward function gives a reward of {found:g} to {name}; the correct response gets {good:g}.",
         error=sure,
         info=not sure,
         name=name,

@@ -26,7 +26,7 @@ def logit_clip_signature(
     shows the clip C that fits the constant value for the declared `vocab_size`.
 
     ## Thresholds
-    - `within`: change of the probability from row to row below which the probability counts as constant.
+    - `within`: change in the probability from row to row below which the probability counts as constant.
     - `below`: probability at or above which a constant value does not indicate a clip.
 
     ## Why it matters

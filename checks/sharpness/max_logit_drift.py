@@ -12,12 +12,12 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     has values of 25 to 27, and a healthy tiny model has values of 7 to 9.
 
     ## Thresholds
-    - `above`: rise of the mean largest logit over its baseline above which the check fires.
+    - `above`: increase in the mean largest logit over its baseline above which the check fires.
     - `rows`: number of rows over which the trend is computed.
     - `tau`: value of Kendall's tau above which the largest logit counts as rising.
 
     ## Why it matters
-    Growing logits precede saturation, overflow in half precision, and a mismatch of rollout engine and trainer.
+    Growing logits precede saturation, overflow in half precision, and a mismatch between rollout engine and trainer.
 
     ## Example
     ```text

@@ -24,7 +24,7 @@ def identical_policy_across_epochs_or_runs(
     ## Thresholds
     - `same`: minimum share of responses with identical text, 0 to 1.
     - `compared`: minimum number of compared responses.
-    - `still_below`: change of a tensor, as a share of its norm, below which the tensor counts as unchanged.
+    - `still_below`: change in a tensor, as a share of its norm, below which the tensor counts as unchanged.
 
     ## Why it matters
     If policies are identical, training had no effect. The updates are lost in rounding, parameters are frozen, a
@@ -55,7 +55,7 @@ def identical_policy_across_epochs_or_runs(
     ## Known false alarms
     The first step of runs with the same seed and initial weights. A short run at a small learning rate. Over a hundred
     steps of Adam, a rate of 1e-6 changes a weight by at most 1e-4, which is small compared with large weights. If the
-    reward rose, the change of the weights had an effect.
+    reward rose, the change in the weights had an effect.
 
     ## Remedy
     Check that the setting reaches the code, that the learning rate is large enough, and that the parameters are in the
@@ -72,7 +72,7 @@ def identical_policy_across_epochs_or_runs(
     if texts and alike is not None:
         told.append(f"{alike.same} of {alike.compared} responses are identical")
     if unmoved:
-        told.append(f"no tensor of {len(weights)} differs by more than {number(farthest, 2)} of its norm")
+        told.append(f"none of the {len(weights)} tensors differs by more than {number(farthest, 2)} of its norm")
     return fires(
         texts or unmoved,
         "Both sides have the same policy: {told}.",

@@ -55,8 +55,8 @@ def learning_stall(
     rewards is below 0.01.
 
     **Flat** (warning): more than 20 rewards are within 1% of each other and below the largest single reward. The scale
-    of these rewards is not 0 to 1. In a log with the start of the run, the reward is also flat if, at step 40 or later,
-    all of the following is true:
+    of the rewards must not be 0 to 1. If the log contains the start of the run, the reward is also flat at step 40 or
+    later under the following conditions:
 
     - the reward has neither gained nor fallen, and the task is not solved
     - the noise of the reward leaves no room for a gain of a tenth of the headroom
@@ -64,11 +64,11 @@ def learning_stall(
     - the reward began below 80% of its maximum
 
     The headroom is the distance between the first level and the maximum. The maximum is the largest recorded single
-    reward. If none is recorded, the maximum is 1 for rewards of 0 to 1, or else the largest mean reward of a row. On
-    other scales, after 80 steps, it is sufficient that the noise leaves no room for a gain of one standard deviation of
-    single rewards. The headroom must be at least one standard deviation. On average, the best of four responses is one
-    standard deviation above their mean. If noise could hide a gain of a tenth of the headroom, the check does not fire,
-    and the verdict is `unproven`.
+    reward. If no single rewards are recorded, the maximum is 1 for rewards of 0 to 1, or else the largest mean reward
+    of a row. On other scales, after 80 steps, it is sufficient that the noise leaves no room for a gain of one standard
+    deviation of single rewards. The headroom must be at least one standard deviation. On average, the best of four
+    responses is one standard deviation above their mean. If noise could hide a gain of a tenth of the headroom, the
+    check does not fire, and the verdict is `unproven`.
 
     A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, recently
     and overall. In both cases, waiting cannot help. If groups are not counted, the check uses batches. A held-out score
@@ -83,7 +83,7 @@ def learning_stall(
       minimum.
     - `rows`: number of rows over which zero-variance groups and truncated responses are averaged.
     - `headroom_share`: share of the headroom, 0 to 1, that the gain plus its noise must not reach.
-    - `moved_share`: change of the reward, as a share of its size, up to which the reward counts as unchanged.
+    - `moved_share`: change in the reward, as a share of its size, up to which the reward counts as unchanged.
     - `nothing`: mean reward below which the reward counts as nearly 0.
     - `error_dead_share`: share of zero-variance groups, 0 to 1, at or above which the severity is error.
     - `error_cut_share`: share of truncated responses, 0 to 1, above which the severity is error.
@@ -162,7 +162,7 @@ def _none_yet(reward: Column, reward_std: Column, largest: Column) -> Column:
 
 
 def _unchanged(top: Column, low: Column, largest: Column, share: float) -> Column:
-    """Return whether all rewards are within a share of their size, below the largest single reward."""
+    """Return whether all rewards differ by at most a share of their size and are below the largest single reward."""
     above = where(isnan(largest), math.inf, largest - top)
     step_of = share * fmin(abs(top), abs(low))
     return (top - low <= step_of) & (above > step_of)

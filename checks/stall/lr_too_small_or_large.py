@@ -25,25 +25,26 @@ def lr_too_small_or_large(
     """The learning rate is too high or too low: one update moves the policy too far or not at all.
 
     ## What it sees
-    The check uses `policy_movement_kl`, the k3 divergence of the policy before and after an update, on its own samples.
-    **Too far** (warning): the median of 5 updates is above 0.05 nats per token (**error** above 0.5). The movement does
-    not count if rollout engine and trainer differ by 0.01 nats, because the samples then do not come from the policy.
-    **Not at all** (warning): the largest of 5 updates is below 1e-7 nats, a hundredth of the smallest healthy update.
-    In addition, the learning rate must be neither 0 nor still rising, and fewer than 90% of the groups must have zero
-    variance. The check judges the movement, not the learning rate: 4e-5 is suitable for one model, and 1e-6 is too high
-    for another. LoRA needs a rate ten times as high.
+    The check uses `policy_movement_kl`, the k3 divergence of the policy before and after an update, on its own
+    samples. **Too far** (warning): the median movement of 5 updates is above 0.05 nats per token (**error** above 0.5).
+    The movement does not count if rollout engine and trainer differ by 0.01 nats, because the samples then do not come
+    from the policy. **Not at all** (warning): the largest movement of 5 updates is below 1e-7 nats, a hundredth of the
+    smallest healthy update. In addition, the learning rate must be neither 0 nor still rising, and fewer than 90% of
+    the groups must have zero variance. The check judges the movement, not the learning rate: 4e-5 is suitable for one
+    model, and 1e-6 is too high for another. LoRA needs a rate ten times as high as full fine-tuning.
 
     ## Thresholds
-    - `rows`: number of updates whose median and maximum are judged.
+    - `rows`: number of updates over which the median and the maximum of the movement are computed.
     - `warning_nats`: movement of the policy by one update, in nats per token, above which the severity is warning.
     - `torn`: movement of the policy by one update, in nats per token, above which the severity is error.
     - `still_nats`: movement, in nats per token, below which an update counts as having no effect.
-    - `other`: mismatch of rollout engine and trainer, in nats per token, above which the check ignores large movements.
+    - `other`: mismatch between rollout engine and trainer, in nats per token, above which the check ignores large
+      movements.
 
     ## Why it matters
     An update that moves the policy by half a nat per token leaves the region in which its gradient is valid. The policy
-    is destroyed within a few steps and does not recover when the learning rate is fixed. A run whose learning rate has
-    no effect costs as much as a run that learns.
+    is destroyed within a few steps and does not recover when the learning rate is lowered. A run whose learning rate
+    has no effect costs as much as a run that learns.
 
     ## Example
     ```text
@@ -57,7 +58,7 @@ def lr_too_small_or_large(
     No finding.
 
     ## Known false alarms
-    The first updates after a change of the template, to which the policy adapts. Movement that is measured on tokens
+    The first updates after a change in the template, to which the policy adapts. Movement that is measured on tokens
     that the policy did not sample, if the rollout engine's log-probabilities are not recorded.
 
     ## Remedy

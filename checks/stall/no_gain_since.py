@@ -16,12 +16,12 @@ def no_gain_since(
     ## What it sees
     The check starts at the 40th reward. The check fires if the reward has gained, has neither fallen nor reached its
     maximum, and has a plateau that covers 60% of the steps. On a plateau (`series.trend`), the second half is not above
-    the first, and no window is below the last quarter of the run.
+    the first half, and no window is below the last quarter of the run.
 
     ## Thresholds
     - `rewards`: number of rewards before which a plateau cannot be distinguished from a slow gain.
-    - `share`: minimum share of the steps, 0 to 1, that the plateau covers. Below this share, the run has learned for
-      about as long as it has been flat.
+    - `share`: minimum share of the steps, 0 to 1, that the plateau must cover. Below this share, the run has learned
+      for about as long as it has been flat.
 
     ## Why it matters
     The steps on the plateau cost as much as the earlier steps and did not improve the reward. Keep the checkpoint from

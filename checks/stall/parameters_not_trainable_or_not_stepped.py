@@ -31,18 +31,18 @@ def parameters_not_trainable_or_not_stepped(
 
     ## What it sees
     The gradient norm is exactly 0 on 8 recorded steps in a row, although rewards differ in at least half of the groups.
-    If no share of groups is recorded, advantages with a spread or a positive maximum are the signal. In supervised and
-    preference training, a loss above 0.01 is the signal.
+    If the share of zero-variance groups is not recorded, advantages with a spread or a positive maximum are the signal.
+    In supervised and preference training, a loss above 0.01 is the signal.
 
     ## Thresholds
-    - `rows`: number of consecutive recorded steps with a norm of 0.
+    - `rows`: number of consecutive recorded steps with a gradient norm of 0 at or above which the check fires.
     - `dead`: share of zero-variance groups, 0 to 1, up to which a step counts as having a signal.
     - `least`: spread of the advantages, or supervised loss in nats, above which a step counts as having a signal.
 
     ## Why it matters
     Groups with differing rewards have nonzero advantages, so the gradient of a working loss is not zero. The gradient
     of a cross entropy above 0 is not zero, either. A norm of exactly 0 means that the loss does not reach the weights.
-    Parameters are frozen, a log-probability is detached, or the optimizer has other tensors.
+    Parameters are frozen, a log-probability is detached, or the optimizer contains other tensors.
 
     ## Example
     ```text

@@ -20,11 +20,12 @@ def probe_step(
     The probe checks that parameters require a gradient, and that the optimizer contains exactly these parameters. An
     optimizer with less than a quarter of the trainable values is accepted: it trains an adapter or the last layers of
     an unfrozen model. The advantages must change the gradient and reach every parameter that affects the
-    log-probabilities; otherwise, severity is **error**. The gradient that the optimizer receives must also reach these
-    parameters. The trainer's own step, with advantages of both signs, must change the weights along the negative
-    gradient. A learning rate of 0 at the first step (warm-up) is accepted if the second step changes the weights. The
-    probe certifies neither the direction of the gradient (RAT007) nor the size of a step (STL001, STL003). The probe
-    does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects by design.
+    log-probabilities; otherwise, severity is **error**. The gradient that the optimizer receives must also reach every
+    parameter that affects the log-probabilities. The trainer's own step, with advantages of both signs, must change the
+    weights along the negative gradient. A learning rate of 0 at the first step (warm-up) is accepted if the second step
+    changes the weights. The probe certifies neither the direction of the gradient (RAT007) nor the size of a step
+    (STL001, STL003). The probe does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects
+    by design.
     """
     named = probes.loss_trials.trainable(model)
     if not named:
@@ -74,7 +75,7 @@ def _stepped(optimizer: Any, parameters: list[Any], gradients: Any, *samples: An
 
 
 def _by_parameter(gradient: Any, named: list[tuple[str, Any]]) -> Any:
-    """Split one gradient vector of all parameters into the gradients of the parameters."""
+    """Split a gradient vector of all parameters into one part per parameter."""
     return gradient.split([p.numel() for _, p in named])
 
 
@@ -146,8 +147,8 @@ def _outside_optimizer(missing: list[str], named: list[tuple[str, Any]]) -> Fire
 
 
 def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
-    """Return whether the optimizer contains some trainable parameters, but less than a quarter of their values. Such
-    parameters are an adapter, or the last layers of a model whose other layers were not frozen."""
+    """Return whether the optimizer contains some trainable parameters, but less than a quarter of their values. The
+    optimizer then trains an adapter, or the last layers of a model whose other layers were not frozen."""
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
     own: int = sum(p.numel() for _, p in named if id(p) in held)
     every: int = sum(p.numel() for _, p in named)
@@ -155,8 +156,8 @@ def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
 
 
 def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
-    """Return the change of the weights by the first effective update of two, as one vector, and the `_steps` of the
-    optimizer in that update. Return None if neither update has an effect."""
+    """Return the change in the weights by the first of two updates that has an effect, as one vector. Also return the
+    `_steps` of the optimizer in that update. Return None if neither update has an effect."""
     import torch
 
     before = [p.detach().clone() for p in parameters]

@@ -28,8 +28,8 @@ def policy_at_rest(
     - `epochs`: number of epochs before which the check does not fire if rows are means over an epoch.
     - `tiny`: size of the advantages below which updates barely move the policy. Division by the group's standard
       deviation gives a size of 1.
-    - `same_within`: relative change of the size of the advantages up to which the size counts as unchanged.
-    - `kl_rise`: relative rise of the KL up to which the policy counts as unchanged.
+    - `same_within`: relative change in the size of the advantages up to which the size counts as unchanged.
+    - `kl_rise`: relative increase in the KL up to which the policy counts as unchanged.
 
     ## Why it matters
     A run that does not learn costs as much as a run that learns. A loss near 0 proves nothing: in an on-policy update

@@ -18,8 +18,8 @@ def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, flo
 
 
 STEP, DIGITS = 0.02, 3
-"""A converging running mean becomes constant at a number with at most DIGITS digits. Its last change is below STEP, one
-correct answer in fifty."""
+"""A converging running mean becomes constant at a number with at most DIGITS digits. The last change in a converging
+running mean is below STEP, one correct answer in fifty."""
 
 
 @check(
@@ -48,12 +48,12 @@ def score_stands_still(
     """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
-    At least the last eight values, and at least half of all values, of the success rate are the same number. If no
-    success rate is recorded, the check uses the held-out score. The number is above 0 and below the score of a solved
-    task. Rounding must not explain the equal values: the number has more than three digits, or the change before it was
-    0.02 or more. Severity is **warning**, and **error** if the number is 30% below the highest value. If the score has
-    gained, the check fires only after eight rows with a loss of exactly 0, because no update then changes the policy.
-    The onset is the first of the equal values.
+    The last eight or more values of the success rate are the same number, and make up at least half of all values. If
+    no success rate is recorded, the check uses the held-out score. The number must be above 0 and below the score of a
+    solved task. Rounding must not explain the equal values: the number has more than three digits, or the last change
+    was 0.02 or more. Severity is **warning**, and **error** if the number is 30% below the highest value. If the score
+    has gained, the check fires only after eight rows with a loss of exactly 0, because no update then changes the
+    policy. The onset is the first of the equal values.
 
     ## Thresholds
     - `measured`: minimum number of consecutive equal values.
@@ -78,7 +78,7 @@ def score_stands_still(
 
     ## Known false alarms
     A small evaluation set with greedy decoding, for a policy that has converged below its maximum. Values of 0, and
-    values of a solved task, which other checks of the reward judge.
+    values of a solved task, which other reward checks judge.
 
     ## Remedy
     Read the responses. Roll back to a checkpoint before the onset. Then use an entropy bonus, smaller updates, or a

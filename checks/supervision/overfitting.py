@@ -23,8 +23,8 @@ def overfitting(
     - `least_evaluations`: minimum number of evaluations.
 
     ## Why it matters
-    The model memorises its examples. For RL, an overfitted model is a worse start than its loss suggests, because
-    memorised answers have little entropy.
+    The model memorises its training examples. For RL, an overfitted model is a worse starting point than its loss
+    suggests, because memorised answers have little entropy.
 
     ## Example
     ```text
@@ -40,8 +40,8 @@ def overfitting(
     No finding.
 
     ## Known false alarms
-    Few held-out examples. Models that are judged by task accuracy, which may rise for another epoch after the loss
-    starts to rise.
+    Few held-out examples. Models that are judged by task accuracy, which may rise for another epoch after the held-out
+    loss starts to rise.
 
     ## Remedy
     Use the checkpoint with the lowest held-out loss. Train with fewer epochs, more data, a smaller rank or more

@@ -17,9 +17,9 @@ def repeated_without_evaluation(
     - `passes`: number of epochs at or above which the check fires; at 1.5, half of the data were used twice.
 
     ## Why it matters
-    Starting at the second epoch, a lower training loss or a higher reward accuracy may be memorised, because the
-    training examples repeat. Preference losses often drop at the start of each new epoch and stay level within the
-    epoch.
+    Starting at the second epoch, a lower training loss or a higher reward accuracy may be the result of memorisation,
+    because the training examples repeat. Preference losses often drop at the start of each new epoch and stay level
+    within the epoch.
 
     ## Example
     ```text

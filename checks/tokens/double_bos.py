@@ -11,8 +11,8 @@ def double_bos(
 
     ## What it sees
     The probe reads the first two ids that the RL renderer, the supervised renderer and the batch of the loss produce
-    for the adapter's prompts. Severity is **error** if one path has two BOS tokens while another has one,
-    and **warning** if every path has two.
+    for the adapter's prompts. Severity is **error** if some paths have two BOS tokens and others do not, or if only one
+    path is provided. Severity is **warning** if several paths are provided and all of them have two BOS tokens.
 
     ## Why it matters
     A chat template writes BOS, and a tokenizer that adds special tokens writes BOS again. The policy was not trained on

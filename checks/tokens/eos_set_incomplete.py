@@ -15,9 +15,9 @@ def eos_set_incomplete(
 
     ## What it sees
     More than a quarter of the responses count as truncated on 3 of 5 rows. Nevertheless, the mean length is below nine
-    tenths of the truncated share times the longest length. If one limit truncates responses, all of them have the
-    longest length, so the mean cannot be below the share times the longest length. The responses therefore ended with a
-    token that the trainer does not check.
+    tenths of the truncated share times the longest length. If one limit truncates responses, all truncated responses
+    have the longest length, so the mean cannot be below the share times the longest length. The responses therefore
+    ended with a token that the trainer does not check.
 
     ## Thresholds
     - `most`: share of responses that count as truncated, 0 to 1, above which the check fires.
@@ -26,9 +26,9 @@ def eos_set_incomplete(
 
     ## Why it matters
     A trainer that knows only one EOS id treats every other end as truncation, and masks or penalises the response. A
-    truncation rate of 1 then suggests a higher limit, although no response reaches the current one. Conversely, if the
-    engine does not stop at the template's terminator, the response continues after its end. The reward function then
-    scores an invented dialogue.
+    truncation rate of 1 then suggests a higher limit, although no response reaches the current limit. Conversely, if
+    the engine does not stop at the template's terminator, the response continues after its end. The reward function
+    then scores an invented dialogue.
 
     ## Example
     ```text

@@ -18,8 +18,8 @@ def pad_equals_eos_label_mask(
     ## What it sees
     The probe collates answers of unequal length into one batch. The last labelled token of every row must be an EOS
     (the tokenizer's, or the token with which the chat template closes a turn). Every label must equal its own input id,
-    and no label may be padding. If the RL renderer is provided, every token after the prompt up to that EOS must have a
-    label, and prompt tokens must have none.
+    and no label may be padding. If the RL renderer is provided, every token after the prompt up to the EOS must have a
+    label. In addition, no prompt token may have a label.
 
     ## Why it matters
     `DataCollatorForLanguageModeling` masks labels by pad id. If pad equals EOS, the collator also masks the EOS. The
@@ -45,8 +45,8 @@ def pad_equals_eos_label_mask(
         labels[ids == tokenizer.pad_token_id] = -100
         return ids, labels
     ```
-    Error: Of 3 supervised examples, 3 do not train the EOS, 0 have masked answer tokens, and 0 train padding. Labels
-    differ from ids in 0 examples.
+    Error: Of 3 supervised examples, the EOS is not trained in 3, answer tokens are masked in 0, and padding is trained
+    in 0. The labels differ from the ids in 0 of 3.
 
     ```python
     import torch
@@ -105,8 +105,8 @@ def pad_equals_eos_label_mask(
             holes += row[marked[0] - len(header) : marked[0]] != header and header == _after_padding(row, header)
     return fires(
         bool(unclosed or holes or shifted or padded),
-        "Of {rows} supervised examples, {unclosed} do not train the EOS, {holes} have masked answer tokens, and "
-        "{padded} train padding. Labels differ from ids in {shifted} examples.",
+        "Of {rows} supervised examples, the EOS is not trained in {unclosed}, answer tokens are masked in {holes}, and "
+        "padding is trained in {padded}. The labels differ from the ids in {shifted} of {rows}.",
         rows=len(pairs),
         unclosed=unclosed,
         holes=holes,
@@ -116,8 +116,8 @@ def pad_equals_eos_label_mask(
 
 
 def _pads(row: list[int], marked: list[int], special: Any) -> bool:
-    """Return whether padding has labels: the pad id, or more than two EOS (those of the turn and the text) if pad is
-    EOS."""
+    """Return whether padding has labels. If pad is EOS, more than two labelled EOS tokens (one of the turn and one of
+    the text) count as padding."""
     if special.pad != special.eos:
         return any(row[t] == special.pad for t in marked)
     return len(marked) > 2 and all(row[t] == special.pad for t in marked[-3:])

@@ -29,8 +29,8 @@ def penalty_over_prompt(
     def penalize(tokens, logits, prompt_length):
         return RepetitionPenaltyLogitsProcessor(1.3)(tokens, logits)
     ```
-    Error: The penalised logits change by up to 0.586 with the words of the prompt. EOS gains up to 0.586 nats relative
-    to the words of the prompt.
+    Error: The penalised logits depend on the words of the prompt (difference of up to 0.586). EOS gains up to 0.586
+    nats relative to the words of the prompt.
 
     ```python
     from my_trainer import render, tokenizer
@@ -65,14 +65,14 @@ def penalty_over_prompt(
         if earlier > 1e-4:
             return fires(
                 True,
-                "The penalised logits change by up to {earlier:.3g} with the completions generated earlier.",
+                "The penalised logits depend on earlier completions (difference of up to {earlier:.3g}).",
                 earlier=earlier,
             )
         difference, gain = _of_processor(penalize, tokenizer, model, words, eos)
         return fires(
             difference > 1e-4,
-            "The penalised logits change by up to {difference:.3g} with the words of the prompt. EOS gains up to "
-            "{gain:.3g} nats relative to the words of the prompt.",
+            "The penalised logits depend on the words of the prompt (difference of up to {difference:.3g}). EOS gains "
+            "up to {gain:.3g} nats relative to the words of the prompt.",
             difference=difference,
             gain=gain,
         )
@@ -127,7 +127,7 @@ def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: 
     import torch
 
     device = probes.crafted_inputs.device_of(model)
-    if isinstance(getattr(sample, "__self__", None), probes.from_rollout.Rolled):  # takes only the adapter's prompts
+    if isinstance(getattr(sample, "__self__", None), probes.from_rollout.Rolled):  # accepts only the adapter's prompts
         prompts = [own[0], own[-1]]
         special = probes.crafted_inputs.special_ids(tokenizer).all
         of_both = set(own[0]) & set(own[-1])  # last, because a penalty treats them alike for both prompts

@@ -32,8 +32,8 @@ def retokenisation_drift(events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    Line breaks between turns that only the template writes: verl's mode `ignore_strippable` ignores such line breaks,
-    but `strict` does not.
+    Line breaks between turns that only the template writes: verl's mode `strict` reports these line breaks, but
+    `ignore_strippable` does not.
 
     ## Remedy
     Pass the sampled ids from the rollout engine to the loss.

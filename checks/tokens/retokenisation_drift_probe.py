@@ -20,10 +20,10 @@ def probe_fragile_ids(
     The probe takes a response whose ids change when it is decoded and encoded again (a word in an unusual split). In
     the trainer's batch, the ids must stay the same. The probe certifies that the batch of the loss contains the sampled
     ids even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback
-    text, a dropped EOS). Word-level tokenizers, in which every sequence survives, are not judged.
+    text, a dropped EOS). Word-level tokenizers, in which every sequence survives decoding and encoding, are not judged.
 
     A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn of
-    such a conversation must have been generated from exactly the ids that precede the turn. Some templates do not
+    the returned conversation must have been generated from exactly the ids that precede the turn. Some templates do not
     render k turns as a prefix of k + 1 turns: they strip earlier reasoning or drop a role. The policy then generates
     from a text that differs from the text it is trained on. Severity is **error** if a `loss` trains the conversation
     in one row. Severity is **warning** if there is no `loss`, if the loss makes a separate sample of every turn, or if
@@ -90,7 +90,7 @@ def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any,
     return fires(
         True,
         "In four scripted conversations, {elsewhere} turns were generated from ids that differ from the returned ids. "
-        "A conversation of k turns is not a prefix of k + 1 turns."
+        "A conversation of k turns is not a prefix of the conversation of k + 1 turns."
         if elsewhere
         else "The rollout changes a turn that contains <think>.",
         error=always,

@@ -9,15 +9,15 @@ def probe_templates(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe certifies the prompt part of both formats, id by id. TOK003 covers the answer (EOS, labels), and TOK004
-    the end of generation. The probe tests only the given dialogues. Tools, images and very long prompts need a separate
-    prompt in the adapter if different code renders them.
+    covers the end of generation. The probe tests only the given dialogues. Tools, images and very long prompts need a
+    separate prompt in the adapter if different code renders them.
 
     ## What the probe does
     The probe renders the adapter's prompts for RL and, with an answer, for the supervised stage. By default, there are
     three dialogues: with a system turn, with a line break, and with an earlier answer. The supervised ids must begin
     with the RL ids. Between the RL ids and the answer, there must be no line break and no generation header of the chat
-    template. A line break or header between them is missing from the RL prompt. The finding names the first token that
-    differs.
+    template. A line break or header that the supervised rendering adds there is missing from the RL prompt. The finding
+    reports the first token that differs.
     """
     craft = probes.crafted_inputs
     answers = ["Custom -> Programmer : done", "12", "ok"]

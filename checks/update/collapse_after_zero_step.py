@@ -12,9 +12,9 @@ _WHY = "a rollout collapsed after an update that changed no weight"
     confidence="medium",
     explains=("DIV004", "REW009", "REW015"),
     withholds={
-        "lower-learning-rate": f"{_WHY}, so the step size is not its cause",
-        "raise-group-size": f"{_WHY}, so advantages are not its cause",
-        "drop-std-normalisation": f"{_WHY}, so advantages are not its cause",
+        "lower-learning-rate": f"{_WHY}, so the step size is not the cause",
+        "raise-group-size": f"{_WHY}, so advantages are not the cause",
+        "drop-std-normalisation": f"{_WHY}, so advantages are not the cause",
     },
 )
 def collapse_after_zero_step(
@@ -33,7 +33,7 @@ def collapse_after_zero_step(
     warm-up gives the first update of most runs a learning rate of 0.
 
     ## Why it matters
-    An update without a change of the weights is a control experiment: the weights stay the same, but the output
+    An update without a change in the weights is a control experiment: the weights stay the same, but the output
     changes. No property of the optimisation (learning rate, group size, advantages, KL) can therefore be the cause.
 
     ## Example

@@ -1,7 +1,7 @@
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import COLLAPSED, Column, previous, total
 
-_WHY = "the collapse disappears without any change of the weights"
+_WHY = "the collapse disappears without any change in the weights"
 
 
 @check(
@@ -11,9 +11,9 @@ _WHY = "the collapse disappears without any change of the weights"
     confidence="medium",
     explains=("DIV004", "REW009", "REW015"),
     withholds={
-        "lower-learning-rate": f"{_WHY}, so the step size is not its cause",
-        "raise-group-size": f"{_WHY}, so advantages are not its cause",
-        "drop-std-normalisation": f"{_WHY}, so advantages are not its cause",
+        "lower-learning-rate": f"{_WHY}, so the step size is not the cause",
+        "raise-group-size": f"{_WHY}, so advantages are not the cause",
+        "drop-std-normalisation": f"{_WHY}, so advantages are not the cause",
     },
 )
 def collapse_heals_without_update(
@@ -23,15 +23,15 @@ def collapse_heals_without_update(
     least_ends: int = 3,
     ended_share: float = 0.8,
 ) -> Fires:
-    """Collapsed rollouts recover without any change of the weights.
+    """Collapsed rollouts recover without any change in the weights.
 
     ## What it sees
-    A collapse ends if a step with at least 90% invalid responses is followed by a step with fewer. The check fires if
-    at least three collapses, and at least 80% of all ended collapses, ended without an update.
+    A collapse ends if a step with at least 90% invalid responses is followed by a step with a lower share. The check
+    fires if at least three collapses, and at least 80% of all ended collapses, ended without an update.
 
     ## Thresholds
     - `least_ends`: minimum number of collapses that ended without an update.
-    - `ended_share`: minimum share of all ended collapses, 0 to 1.
+    - `ended_share`: minimum share of collapses that ended without an update among all ended collapses, 0 to 1.
 
     ## Why it matters
     Weights that have collapsed do not recover by themselves. If a rollout recovers without an update, the cause is not
@@ -43,7 +43,7 @@ def collapse_heals_without_update(
     update_applied: 1 0 1 0 1 0 1
     valid_rate: 1 0 1 0 1 0 1
     ```
-    Error at step 7: 3 of 3 collapses ended without any change of the weights, so the cause is the generation state, not
+    Error at step 7: 3 of 3 collapses ended without any change in the weights, so the cause is the generation state, not
     the weights.
 
     ```text
@@ -70,7 +70,7 @@ def collapse_heals_without_update(
     ended, without = total(healed), total(alone)
     return fires(
         (without >= least_ends) & (without >= ended_share * ended),
-        "{without} of {ended} collapses ended without any change of the weights, so the cause is the generation "
+        "{without} of {ended} collapses ended without any change in the weights, so the cause is the generation "
         "state, not the weights.",
         hold=(1, 1),
         ended=ended,

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     kind="defect",
     severity="error",
     confidence="medium",
-    withholds={"lower-learning-rate": "the collapse is equally frequent at a learning rate five times higher or lower"},
+    withholds={"lower-learning-rate": "the collapse is equally frequent at rates that differ at least fivefold"},
 )
 def collapse_insensitive_to_lr(
     found: Comparison, *, ratio: float = 5.0, rate: float = 0.3, close: float = 0.1
 ) -> Fires | None:
-    """Rollouts collapse after updates equally often at a different learning rate.
+    """Rollouts collapse after updates equally often at two different learning rates.
 
     ## What it sees
     The learning rates of the two runs differ at least fivefold. In both runs, the share of updates that are followed by
@@ -32,11 +32,11 @@ def collapse_insensitive_to_lr(
     ## Thresholds
     - `ratio`: minimum ratio of the two learning rates.
     - `rate`: share of updates that are followed by a collapse, 0 to 1, that the lower 95% bound must exceed.
-    - `close`: largest difference between the shares of the two runs, 0 to 1.
+    - `close`: maximum difference between the shares of the two runs, 0 to 1.
 
     ## Why it matters
     The effect of a gradient grows with the step size. A collapse that does not depend on the step size is not caused by
-    a gradient. Neither the learning rate nor the size of the advantages explains such a collapse. An update also
+    a gradient. The learning rate and the size of the advantages therefore do not explain the collapse. An update also
     changes the state of the model: train mode, checkpointing, a cache, or weights that do not reach the rollout engine.
 
     ## Example

@@ -30,13 +30,13 @@ def collapse_larger_than_policy_movement(
     """The output collapses within one step although the policy barely changed.
 
     ## What it sees
-    The check counts steps on which the share of invalid responses is at least 50 percentage points above that of the
+    The check counts steps on which the share of invalid responses is at least 50 percentage points higher than on the
     step before. The update between the two steps must have moved the policy by less than 0.01 nats per token. The
     movement is `policy_movement_kl`, measured on the policy's own samples. The check fires at the third counted step. A
     step without a recorded movement does not count.
 
     ## Thresholds
-    - `drop`: minimum rise of the share of invalid responses in one step, 0 to 1.
+    - `drop`: minimum increase in the share of invalid responses in one step, 0 to 1.
     - `small_nats`: movement of the policy, in nats per token, below which the movement cannot explain the change.
     - `least_steps`: number of counted steps at or above which the check fires.
 

@@ -11,7 +11,7 @@ def skip_update_oscillation(
     ended_share: float = 0.8,
     least_ends: int = 3,
 ) -> Fires:
-    """Collapse and recovery alternate with a rule that skips updates.
+    """A rule that skips updates makes collapse and recovery alternate.
 
     ## What it sees
     The check applies to a run that skips some updates and applies others. The check fires if the lag-1 autocorrelation
@@ -21,7 +21,7 @@ def skip_update_oscillation(
     ## Thresholds
     - `autocorrelation`: lag-1 autocorrelation of the collapses below which the check fires.
     - `ended_share`: minimum share of collapses that end at a skipped update, 0 to 1.
-    - `least_ends`: minimum number of collapses that ended.
+    - `least_ends`: minimum number of applied updates, and of collapses that ended at a skipped update.
 
     ## Why it matters
     The skip rule makes a permanent fault look like an unstable policy: every skip hides the fault for one rollout. The

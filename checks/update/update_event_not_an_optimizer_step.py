@@ -26,8 +26,8 @@ def update_event_not_an_optimizer_step(
 
     ## What it sees
     The check looks at steps that are recorded as updates (update_applied). The check fires if 3 of the last 5 updates
-    have a weight_delta of exactly 0, or an optimizer step counter that did not change. Updates with a learning rate or
-    a gradient of exactly 0 do not count, because they should not change the weights.
+    have a weight_delta of exactly 0 or an unchanged optimizer step counter. Updates with a learning rate or a gradient
+    of exactly 0 do not count, because they should not change the weights.
 
     ## Why it matters
     Every statement about what happens after an update depends on a correct `update_applied`. Without an optimizer step,

@@ -116,7 +116,7 @@ def test_a_forward_that_serves_a_log_alone_is_not_an_error() -> None:
     (found,) = diagnosis.findings
     assert (found.severity, found.message) == (
         "warning",
-        "The loss does not use the log-probabilities of the policy's no-gradient pass. If this pass computes the old "
+        "The loss does not use the log-probabilities of the policy's no-gradient pass. If that pass computes the old "
         "log-probabilities, the ratio is always 1 and the clip never applies.",
     )
     assert run_probes(Logged().adapter("rollout", "loss"), catalogue=load().select(["RAT007"])).findings == []

@@ -141,7 +141,7 @@ def test_the_remedy_for_trl_weighs_tokens_and_not_whole_responses() -> None:
 @pytest.mark.parametrize(
     ("columns", "side"),
     [
-        ({"rollout_mismatch_kl": "0x3 1.01x2"}, "A single update does not cause such a jump: check for other changes"),
+        ({"rollout_mismatch_kl": "0x3 1.01x2"}, "The difference jumped, which one update does not cause"),
         ({"rollout_mismatch_kl": "0x3 1x2"}, "The raw logits of the rollout engine are not recorded"),
         ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "0x5"}, "The learning rate is 0: check the engine's"),
         ({"rollout_mismatch_kl": "0x3 0.5x2", "learning_rate": "1e-6 0x4"}, "The raw logits of the rollout engine"),

@@ -10,7 +10,9 @@ REST: dict[str, Any] = {"reward_std": "0.25x20", "reward_max": "1x20"}
 def test_the_rewards_are_reported() -> None:
     found = find("REW022", taskless_reward="1x20", reward_mean="0.5x20", **REST)
     assert (found.severity, found.kind) == ("error", "defect")
-    assert found.message == "Responses that ignore the task have a mean reward of 1; all responses have 0.5."
+    assert (
+        found.message == "Responses that ignore the task have a mean reward of 1, compared with 0.5 for all responses."
+    )
 
 
 @pytest.mark.parametrize(

@@ -44,5 +44,5 @@ def test_weights_that_did_not_move(change: float, count: int) -> None:
     assert bool(told.when) is bool(count)
     if count:
         assert told.message.format(**told.evidence) == (
-            "Both sides have the same policy: no tensor of 2 differs by more than 9e-05 of its norm."
+            "Both sides have the same policy: none of the 2 tensors differs by more than 9e-05 of its norm."
         )

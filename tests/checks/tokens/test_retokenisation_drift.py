@@ -55,7 +55,7 @@ def test_turns_after_other_ids_than_those_that_are_trained(fault: str, severity:
     assert (found.severity, found.evidence["elsewhere"]) == (severity, 4)
     assert found.message == (
         "In four scripted conversations, 4 turns were generated from ids that differ from the returned ids. A "
-        "conversation of k turns is not a prefix of k + 1 turns."
+        "conversation of k turns is not a prefix of the conversation of k + 1 turns."
     )
 
 

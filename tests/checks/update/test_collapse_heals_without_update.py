@@ -9,7 +9,7 @@ def test_three_collapses_must_end_without_an_update() -> None:
     found = find("UPD003", valid_rate="1 0 1 0 1 0 1", update_applied="1 0 1 0 1 0 1")
     assert (found.severity, found.confidence, found.onset_step) == ("error", "medium", 7)
     assert found.message == (
-        "3 of 3 collapses ended without any change of the weights, so the cause is the generation state, not the weights."
+        "3 of 3 collapses ended without any change in the weights, so the cause is the generation state, not the weights."
     )
 
 
