@@ -236,23 +236,23 @@ def page(rows: list[dict[str, str]]) -> str:
 
 PAGE = """# How accurate it is
 
-Measured on {date} with version {version}. Command: `python -m tests.corpus --write`. The command needs the labelled
-public logs, which are not part of this repository. `make corpus-fetch` downloads the logs, and
+The figures were measured on {date} with version {version} (command: `python -m tests.corpus --write`). The command
+needs the labelled public logs, which are not part of this repository. `make corpus-fetch` downloads the logs, and
 `benchmarks/corpus/README.md` describes them.
 
 {table}
 
-The labels come from the authors of the runs, from the curves, or from both; runs whose label is uncertain are not
-counted. A run that is labelled with several acceptable verdicts counts as correct for each of them. **These logs were
-available while the checks were written**, so expect lower figures on your runs.
+The labels come from the authors of the runs, from the curves, or from both. Runs whose label is uncertain are not
+counted. If a label allows several verdicts, each of them counts as correct. **These logs were available while the
+checks were written**, so expect lower figures on your runs.
 
-## Logs that no rule had met
+## Logs that were not used to write the checks
 
-Each set was labelled before grpo-doctor read any of its logs, and judged once, at the revision in the table (command:
-`python -m benchmarks.corpus.first_sight`). `benchmarks/corpus/first_sight.csv` names each log, its label and the
-verdict. A second person, who did not know the rules, then compared the first paragraph of each report with the log. The
-questions were: is every statement true, is the most important fact reported, and does the reader know what to do next?
-Rules have since been changed because of errors in these sets.
+Each set of logs was labelled before grpo-doctor read any of them. Each set was judged once, at the revision in the
+table (command: `python -m benchmarks.corpus.first_sight`). `benchmarks/corpus/first_sight.csv` lists each log with its
+label and the verdict. A second person, who did not know the rules, then compared the first paragraph of each report
+with the log. The questions were: is every statement true, is the most important fact reported, and does the reader know
+what to do next? Rules have since been changed because of errors in these sets.
 
 {first_sight}
 
