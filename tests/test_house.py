@@ -263,7 +263,7 @@ def test_the_readme_shows_the_stored_accuracy() -> None:
     table = re.findall(r"^\|.*\|$", page.partition("\n\n|")[2].partition("\n\n")[0], re.MULTILINE)
     assert len(table) > 5
     assert "\n".join(table) in README
-    assert re.search(r"Measured on \d{4}-\d{2}-\d{2} with version \S+\. Command: `[^`]+`", page)
+    assert re.search(r"measured on \d{4}-\d{2}-\d{2} with version \S+ \(command:\s`[^`]+`\)", page)
     assert first_sight.summary(first_sight.stored()) in README
     assert first_sight.table(first_sight.stored()) in page
 
