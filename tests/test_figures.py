@@ -80,7 +80,7 @@ def test_the_page_on_training_quotes_when_the_experiments_treat_a_fault() -> Non
 
 def test_the_method_quotes_the_measured_autocorrelation() -> None:
     repos, half, most = autocorrelation.quantiles(read(autocorrelation.STORED))
-    assert quoted("docs/method.md", r"of (\d+) public repositories, nine in ten .*? at most ([\d.]+) ") == (
+    assert quoted("docs/method.md", r"(\d+) public repositories, nine in ten .*? at most ([\d.]+) ") == (
         str(repos),
         f"{most:.2f}",
     )

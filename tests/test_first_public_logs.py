@@ -33,7 +33,7 @@ def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
     )
     assert [rival.name for rival in diagnosis.findings[0].rivals][:3] == [
         "an overtrained or uniform supervised stage",
-        "a different template than in the supervised stage",
+        "a template that differs from that of the supervised stage",
         "a low sampling temperature, top-k or penalties",
     ]
     assert any(text.startswith("Do not use (ENT012): the supervised stage") for text in diagnosis.next_run)
@@ -59,7 +59,7 @@ def test_a_declared_coefficient_of_6_is_flagged_and_its_sign_left_to_a_probe() -
     found = diagnosis.finding("ENT008")
     assert found is not None
     assert found.severity == "error"  # a risk without evidence that the run still learns
-    assert "Check its sign with a probe" in found.message
+    assert "Check the sign of the entropy term with a probe" in found.message
     assert diagnosis.verdict == "failing"
 
 

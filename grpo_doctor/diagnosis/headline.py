@@ -221,9 +221,7 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
         none = ""
         if o is not None and o.unpaid:
             none = f" Its reward is {o.now:.3g} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
-        return (
-            f"No training metrics were recognised: the rows are evaluations or rollouts, so there is no verdict.{none}"
-        )
+        return f"{_unread(run, ': the rows are evaluations or rollouts, so there is no verdict')}{none}"
     if run.run_type == "none" or not facts.rows:
         return _nothing_read(run)
     if facts.short:
@@ -287,9 +285,14 @@ def _nothing_read(run: Run) -> str:
     """Return why there is nothing to judge: how the run ended, or that no metric was recognised."""
     if run.ending and run.ending.kind != "finished":
         return f"No metric was read before the run ended with {run.ending.described}."
-    unread = run.reading.not_recognised if run.reading else ""
-    none = f"No training metrics were recognised, so there is no verdict{unread and f' ({unread})'}."
+    none = _unread(run, ", so there is no verdict")
     return f"{none} Log the mean reward and the loss of each step, or name their columns with --map."
+
+
+def _unread(run: Run, so: str) -> str:
+    """Return the sentence that no training metrics were recognised, with the unread series that may be a reward."""
+    unread = run.reading.not_recognised if run.reading else ""
+    return f"No training metrics were recognised{so}{unread and f' ({unread})'}."
 
 
 def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:

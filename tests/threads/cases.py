@@ -27,7 +27,7 @@ KNOWN = (
         jsonl({"train/reward": "0x10", "train/gen_kl_error": "0.55x10", "train/loss": "0.001x10"}),
         names=("GEN002", "RAT004"),
         symptoms=("REW001", "STL001"),
-        says="the engine's weights",
+        says="check the engine (weights",
     ),
     Thread(
         "THUDM/slime#1411",

@@ -92,7 +92,7 @@ FOUND = (
             {"train/train_rollout_logprob_abs_diff": "1.9x10", "train/pg_loss": "0x10", "train/grad_norm": "0.1x10"},
         ),
         names=("RAT004",),
-        says="the engine's weights",
+        says="check the engine (weights",
     ),
     Thread(
         "Gen-Verse/OpenClaw-RL#69",
