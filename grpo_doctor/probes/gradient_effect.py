@@ -118,7 +118,7 @@ def _owed(
     maximum below which a gradient counts as 0.
 
     The part that is due to the advantages is the difference from the gradients without advantages. If the loss adds a
-    critic's advantages, larger advantages are used, so that the critic's own advantages are negligible. If the sum is whitened,
+    critic's advantages, larger advantages make the critic's own advantages negligible. If the sum is whitened,
     or if a batch of equal advantages is skipped, the difference cannot be formed. Without the difference, the effect of
     a penalty is assumed to be small.
     """
