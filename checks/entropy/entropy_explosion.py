@@ -67,8 +67,9 @@ def entropy_explosion(
 
     ## Known false alarms
     The entropy of a reasoning run may rise from 0.3 to 0.8 nats while the run learns; the limit of 1.0 excludes this
-    rise. If the reward gains, the severity stays warning. A base model whose entropy starts above 1.0 nat; the check
-    fires only if its entropy doubles. Entropy at a sampling temperature above 1, which is larger than at temperature 1.
+    rise. If the reward gains, the severity stays warning. The entropy of a base model may start above 1.0 nat; the
+    check then fires only if the entropy doubles. Entropy that is measured at a sampling temperature above 1 is larger
+    than the entropy at temperature 1.
 
     ## Remedy
     Set the entropy coefficient to 0, fix the mismatch between rollout engine and trainer, and halve the learning rate.

@@ -27,10 +27,10 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
     when they are decoded and encoded again.
 
     ## What the probe does
-    The probe passes canary responses through the trainer's batch (or through its loss, on an observed model). Canary
-    responses have 1 to 6 ids that do not change when decoded and encoded again, with or without EOS. The last tokens of
-    each row must be the response. If a custom sampling loop builds the batch, the probe ends each response with EOS to
-    stop the loop. The added EOS counts as sampled.
+    The probe passes canary responses through the trainer's batch, or through the trainer's loss if the batch is derived
+    from it. Canary responses have 1 to 6 ids that do not change when decoded and encoded again, with or without EOS.
+    The last tokens of each row must be the response. If a custom sampling loop builds the batch, the probe ends each
+    response with EOS to stop the loop. The added EOS counts as sampled.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]

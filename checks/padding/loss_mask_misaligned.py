@@ -34,8 +34,7 @@ def loss_mask_misaligned(
     prompt_tokens_in_mask: 0x3 64x3
     response_tokens_outside_mask: 0x3 64x3
     ```
-    Critical at step 4: The loss mask includes 64 prompt tokens and 0 padding tokens, and excludes 64 response
-    tokens.
+    Critical at step 4: Prompt and padding tokens in the loss mask: 64 and 0. Response tokens outside the mask: 64.
 
     ```text
     prompt_tokens_in_mask: 0x6
@@ -59,8 +58,8 @@ def loss_mask_misaligned(
     inside = (prompt_tokens_in_mask > 0) | (pad > 0)
     return fires(
         inside | ((response_tokens_outside_mask > 0) & ~excused),
-        "The loss mask includes {prompt:g} prompt tokens and {pad:g} padding tokens, and excludes {outside:g} "
-        "response tokens.",
+        "Prompt and padding tokens in the loss mask: {prompt:g} and {pad:g}. Response tokens outside the mask: "
+        "{outside:g}.",
         critical=inside,
         prompt=prompt_tokens_in_mask,
         pad=pad,

@@ -21,9 +21,9 @@ def reward_scale_or_ema_shift(
     - `agree`: relative difference up to which the two factors count as equal.
 
     ## Why it matters
-    Reward curves before and after the change cannot be compared. Every threshold in reward units (KL against reward,
-    filters, the floor of a standard deviation) has a different meaning. A running (EMA) normaliser changes the scale
-    without any error.
+    Reward curves before and after the change cannot be compared. Every quantity in reward units then has a
+    different meaning: the KL penalty relative to the reward, filter limits, or a floor on the standard deviation. A
+    running (EMA) normaliser changes the scale without any error.
 
     ## Example
     ```text

@@ -113,8 +113,8 @@ def _partly(dropped: list[str], named: list[tuple[str, Any]]) -> Fires | None:
         return None
     return fires(
         True,
-        "{dropped} of {trainable} trainable tensors get no gradient although the log-probabilities depend on them "
-        "(for example {first}).",
+        "No gradient reaches {dropped} of {trainable} trainable tensors (for example {first}), although they affect "
+        "the log-probabilities.",
         error=True,
         dropped=len(dropped),
         trainable=len(named),

@@ -56,7 +56,7 @@ def _known(run: Run, *names: str, rows: int = 1) -> list[np.ndarray] | None:
 
 
 def _loss_is_the_kl_term(run: Run) -> str | None:
-    """Explain a loss that equals beta x KL on every row, to the printed digits."""
+    """Explain a loss that equals beta x KL on every row, within 5% and rounding to four decimals."""
     known = _known(run, "loss", "kl", rows=ROWS)
     if known is None:
         return None

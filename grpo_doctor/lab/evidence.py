@@ -1,5 +1,5 @@
-"""Writes the results: all runs of a model in one Parquet file, and the numbers derived from the runs that pages and
-reports quote."""
+"""Writes the results: all runs of a model in one Parquet file, and the numbers that pages and reports quote from these
+runs."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ def _keys(framework: Framework, heads: set[str], lasts: set[str]) -> list[Clue]:
 
 
 def _of_another_class(launch: Launch) -> bool:
-    """Return whether a call has the name of a framework's class but not its fields, and no framework is imported."""
+    """Return whether a call has the name of a framework's class, but half or more of its arguments are not fields of
+    that class. No framework may be imported."""
     name, _, imports = launch.program.partition(" ")
     own = [f for f in frameworks() if f.fields and f.starts(name)]
     if not name.endswith("Config") or not own or modules() & set(imports.split()):

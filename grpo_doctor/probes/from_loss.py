@@ -1,7 +1,7 @@
 """Derives entry points from a trainer's `loss`, by recording the model while the loss runs.
 
-The ids of the forward pass are the batch. The positions with a nonzero gradient on the logits are the mask, and the
-logits give the log-probabilities.
+The ids of the forward pass are the batch. The positions at which the gradient of the loss with respect to the
+logits is not zero are the mask, and the logits give the log-probabilities.
 """
 
 from __future__ import annotations

@@ -114,11 +114,11 @@ _Gradients = list[tuple[Forward, Tensor]]
 def _owed(
     taken: Callable[[Tensor], _Gradients], advantages: Tensor, known: dict[Any, Any]
 ) -> tuple[float, _Gradients, float]:
-    """Return the largest gradient on the logits, the part of the gradients due to the advantages, and the share of the
+    """Return the largest gradient of the logits, the part of the gradients due to the advantages, and the share of the
     maximum below which a gradient counts as 0.
 
     The part that is due to the advantages is the difference from the gradients without advantages. If the loss adds a
-    critic's advantages, larger advantages are used, so that those of the critic are negligible. If the sum is whitened,
+    critic's advantages, larger advantages make the critic's own advantages negligible. If the sum is whitened,
     or if a batch of equal advantages is skipped, the difference cannot be formed. Without the difference, the effect of
     a penalty is assumed to be small.
     """

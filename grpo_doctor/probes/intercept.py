@@ -126,7 +126,7 @@ class Forward(NamedTuple):
 
     @property
     def gradient(self) -> Tensor | None:
-        """(N, T or fewer, V): the gradient on the logits, or None if autograd did not keep it."""
+        """(N, T or fewer, V): the gradient of the logits, or None if autograd did not keep it."""
         return self.logits.grad if self.logits.is_leaf or self.logits.retains_grad else None
 
 
@@ -380,17 +380,18 @@ def _ends_of(model: Any) -> tuple[Any, list[Any], Any] | None:
 
 
 ENDING: list[bool] = []
-"""Not empty while only the gradient on the logits is needed."""
+"""Not empty while only the gradient with respect to the logits is needed."""
 
 
 def ending_at_logits() -> AbstractContextManager[bool]:
-    """Declare that only the gradient on the logits is needed inside the block, so that forward passes may be cached."""
+    """Declare that only the gradient with respect to the logits is needed inside the block. Forward passes may then be
+    cached."""
     return kept_in(ENDING, True)
 
 
 @contextmanager
 def watched(*models: Any) -> Iterator[list[Forward]]:
-    """Record every forward pass with ids and logits inside the block, and keep the gradient on the logits.
+    """Record every forward pass with ids and logits inside the block, and keep the gradient of the logits.
 
     The trainer receives a copy of the logits, which it may divide by its temperature in place.
     """

@@ -305,7 +305,7 @@ def _of_objective(objective: Any, lengths: Sequence[int], log_ratios: Sequence[f
 
 
 class _Whole:
-    """A whole loss, whose gradient on the logits of a token is the token's weight times (1 - p) / temperature."""
+    """A whole loss, whose gradient for the logits of a token is the token's weight times (1 - p) / temperature."""
 
     def __init__(
         self, loss: Any, model: Any, render: Any, tokenizer: Any, prompts: Any, settings: Mapping[str, Any]

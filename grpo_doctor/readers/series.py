@@ -13,7 +13,7 @@ from .aliases import Alias
 from .values import number
 
 CLOCKS = frozenset("epoch wall_time tokens_seen optimizer_step".split())
-"""Fields that evaluation rows also have, so that they are not evidence for a training row."""
+"""Fields that evaluation rows also have. A row with only these fields is therefore not known to be a training row."""
 
 
 class Values:

@@ -33,8 +33,8 @@ CASES = [
      "The sampler excludes 5.1% of the probability on average (top-p, top-k or min-p), and the loss does not. The "
      "filter explains 100% of the log-probability difference."),
     ("MIS008", {"prompt": [0.15, 40.0]}, {"prompt": [0.9, 40.0]}, "error",
-     "Rollout engine and trainer see different prompts. The squared log-probability difference is 40 times larger at "
-     "the start of the responses than at their end."),
+     "Rollout engine and trainer see different prompts. The squared log-probability difference is 40 times as large at "
+     "the start of the responses as at their end."),
     ("MIS009", {"retokenised": [0.15, 0.5]}, {"retokenised": [0.8, 0.5]}, "error",
      "50% of the responses were tokenised again: their log-probabilities agree only after shifts within a response."),
     ("MIS010", {"shift": [0.15, 1.0]}, {"shift": [0.9, 1.0]}, "critical",

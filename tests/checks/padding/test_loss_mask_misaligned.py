@@ -10,8 +10,8 @@ def test_one_row_before_and_at_the_boundary() -> None:
     assert run_check("PAD002", prompt_tokens_in_mask="0x3 1x2 0x3", response_tokens_outside_mask="0x8") is None
     found = find("PAD002", prompt_tokens_in_mask="0x3 64x3 0x2", response_tokens_outside_mask="0x3 64x3 0x2")
     assert (found.severity, found.confidence, found.onset_step, found.detected_step) == ("critical", "high", 4, 6)
-    assert found.message == (
-        "The loss mask includes 64 prompt tokens and 0 padding tokens, and excludes 64 response tokens."
+    assert (
+        found.message == "Prompt and padding tokens in the loss mask: 64 and 0. Response tokens outside the mask: 64."
     )
 
 
