@@ -12,7 +12,7 @@ from grpo_doctor.series import Column, Trend, baseline, began, best, latest, noi
     severity="warning",
     confidence="medium",
     explains=("LEN003", "REW009", "REW015", "DIV004", "STL001"),
-    invalidates=("rewards since step {onset} of responses that were truncated before their answer",),
+    invalidates=("since step {onset}, rewards of responses that were truncated before their answer",),
 )
 def length_explosion(
     response_length_mean: Column,

@@ -16,10 +16,10 @@ def generation_batch_not_whole_groups(
     ## What it sees
     For TRL, ms-swift and axolotl, the check computes per-device batch x processes x steps per generation, if the number
     of processes is known. For prime-rl, the check uses `orchestrator.batch_size`. The check fires if the batch is not
-    divisible by the number of responses per prompt. Severity is info for the command of a custom script that was not
-    read, because forks of early TRL versions count prompts instead of responses. Severity is also info if the number of
-    processes is unknown and the batch of one process is not divisible. Before TRL 0.18, gradient accumulation does not
-    count.
+    divisible by the number of responses per prompt. Severity is info if the command starts a custom script that was not
+    read: the script may be a fork of an early TRL version, which counts prompts instead of responses. Severity is also
+    info if the number of processes is unknown and the batch of one process is not divisible. Before TRL 0.18, gradient
+    accumulation does not count.
 
     ## Why it matters
     A group must not be split, so the trainers refuse to start.

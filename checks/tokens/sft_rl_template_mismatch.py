@@ -22,8 +22,9 @@ def sft_rl_template_mismatch(
     ## What it sees
     The check uses the share of responses whose first token can start a valid response. The share is below 0.9 over the
     first 5 rows, and below 0.95 over the last 5 rows. The check excludes rows with a sampling temperature above 1.1,
-    and rows on which generator and trainer disagree (k3 above 0.001). On the excluded rows, the generator is the cause.
-    The check fires on 3 of 5 rows. Records only suggest that the templates differ; the probe proves the difference.
+    and rows on which rollout engine and trainer disagree (k3 above 0.001). On the excluded rows, the generator is the
+    cause. The check fires on 3 of 5 rows. Records only suggest that the templates differ; the probe proves the
+    difference.
 
     ## Thresholds
     - `low`: share of responses with a valid first token at the start, 0 to 1, below which the check fires.

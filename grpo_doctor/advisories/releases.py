@@ -13,7 +13,7 @@ def release(version: str) -> tuple[int, ...] | None:
     """Return a release as numbers for comparison, such as (0, 18, 0, 0, 0) for ``0.18``. The last number is that of a
     post-release.
 
-    Return None for a development or pre-release version, because its number does not show its commits.
+    Return None for a development or pre-release version, because its number does not show which commits it contains.
     """
     found = _RELEASE.fullmatch(version.strip())
     if found is None:

@@ -16,7 +16,7 @@ from typing import Any
 from .scalars import LoggedRun
 
 SEEN = ("", "train", "validation")
-"""Prefixes of training metrics; all other metrics are about timings, hardware and weight transfers."""
+"""Prefixes of training and validation metrics; all other metrics are about timings, hardware and weight transfers."""
 
 
 class DoctorLogger:

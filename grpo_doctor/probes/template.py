@@ -2,7 +2,7 @@
 their probes are then skipped.
 
 `grpo-doctor probe` EXECUTES this file. Every function is called with crafted inputs; nothing is trained, and weights,
-optimizer and random state are restored. Ids are lists of int without padding, tensors are torch tensors on the model's
+optimizer and random state are restored. Ids are lists of int without padding; tensors are torch tensors on the model's
 device. N is the number of samples, P the width of the padded prompts, R the width of the responses, and T the width of
 both.
 """

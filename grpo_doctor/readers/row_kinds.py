@@ -193,7 +193,7 @@ UPDATED = frozenset("loss policy_loss kl_loss grad_norm learning_rate kl entropy
 
 
 def says(names: Iterable[str]) -> float:
-    """Return how strongly the names indicate a training."""
+    """Return how strongly the names indicate a training log."""
     return sum(_WEIGHTS.get(field, 0.0) for field in {alias.field for name in names for alias in resolve(name)[:1]})
 
 

@@ -32,9 +32,9 @@ _METRIC = re.compile(r"[^\W\d_][\w./+-]{0,80}")
 def shared(text: str) -> str:
     """Replace every word that is neither a key nor a number, line by line, so that readers still accept the log.
 
-    A key is a word that names a metric, or a key of JSON or of a Python mapping. A word before ``:`` or ``=`` and a
-    number is a key as well if it occurs on several lines, or if its line contains another such word. All other words
-    are replaced.
+    A key is a word that names a metric, or a key of JSON or of a Python mapping. A word that is followed by ``:`` or
+    ``=`` and a number is also a key if it occurs on several lines, or if its line contains another such word. All other
+    words are replaced.
     """
     lines = invisible_removed(redact(text)).splitlines(keepends=True)
     often = Counter(name for line in lines for name in set(_of_numbers(line)))

@@ -410,5 +410,5 @@ def _nothing(value: ast.expr) -> bool:
 
 
 def agreed(found: list[ast.expr]) -> ast.expr | None:
-    """Return the expression if all expressions in the list are equal, and None otherwise."""
+    """Return the expression if all expressions in the list (at most the first 20) are equal, and None otherwise."""
     return found[0] if len(found) == 1 or len({ast.dump(f) for f in found[:20]}) == 1 else None

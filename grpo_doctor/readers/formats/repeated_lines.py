@@ -124,7 +124,7 @@ def words_of(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def is_metric(name: str) -> bool:
-    """Return whether a name means a metric or a reward function. Epochs, temperatures and times do not count as
+    """Return whether a name denotes a metric or a reward function. Epochs, temperatures and times do not count as
     metrics."""
     fields = {alias.field for alias in resolve(name)}
     return bool(fields - {"epoch", "temperature", "wall_time"}) or (name.startswith("reward") and component(name) != "")
