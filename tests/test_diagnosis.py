@@ -490,7 +490,7 @@ def test_a_run_without_evidence_ends_with_the_next_step(columns: dict[str, Any],
     ("detectable", "said"),
     [
         (211, ", but consecutive values are correlated, and such noise can drift as far."),
-        (213, " (smallest detectable change: 2.1e+02)."),
+        (213, " (smallest detectable change: 213)."),
     ],
 )
 def test_a_rise_that_only_correlated_noise_explains_is_not_below_the_detectable_change(

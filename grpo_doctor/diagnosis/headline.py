@@ -220,7 +220,7 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
         o = facts.success.get("reward_mean")
         none = ""
         if o is not None and o.unpaid:
-            none = f" Its reward is {o.now:.3g} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
+            none = f" Its reward is {number(o.now)} on {'' if o.best == o.now else 'almost '}all {o.rows} rows."
         return f"{_unread(run, ': the rows are evaluations or rollouts, so there is no verdict')}{none}"
     if run.run_type == "none" or not facts.rows:
         return _nothing_read(run)
@@ -265,9 +265,8 @@ def _next_step(facts: Facts) -> str:
 def _next_of_short(facts: Facts) -> str:
     """Return the next step of a run with too few rows."""
     run = facts.run
-    if run.ending and run.ending.kind not in ("finished", "interrupted"):
-        what = "this exception" if run.ending.kind == "exception" else "what ended the run"
-        return f"Fix {what}, and start it again."
+    if again := _fix(run):
+        return again
     if not facts.success:
         return f"Log {MISSING[run.run_type]} of each step."
     if facts.success.get("reward_mean", NOTHING).last_value == 0:
@@ -277,16 +276,23 @@ def _next_of_short(facts: Facts) -> str:
         evaluated = held_out is not None and np.isfinite(held_out).all()
         return "Evaluate more often." if evaluated else "Log every step."
     if facts.rows == 1 < run.steps[-1]:
-        return "Keep the metrics of every step, not only of the last step."
+        return "Keep the metrics of every step."
     return "Train for more steps."
 
 
 def _nothing_read(run: Run) -> str:
     """Return why there is nothing to judge: how the run ended, or that no metric was recognised."""
     if run.ending and run.ending.kind != "finished":
-        return f"No metric was read before the run ended with {run.ending.described}."
+        return f"No metric was read before the run ended with {run.ending.described}. {_fix(run)}".rstrip()
     none = _unread(run, ", so there is no verdict")
     return f"{none} Log the mean reward and the loss of each step, or name their columns with --map."
+
+
+def _fix(run: Run) -> str:
+    """Return the next step of a run that did not end by itself or by hand; otherwise, return an empty string."""
+    if run.ending is None or run.ending.kind in ("finished", "interrupted"):
+        return ""
+    return f"Fix {'this exception' if run.ending.kind == 'exception' else 'what ended the run'}, and start it again."
 
 
 def _unread(run: Run, so: str) -> str:

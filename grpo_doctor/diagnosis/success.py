@@ -8,8 +8,9 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from ..run import RunType
-from ..series.trajectory import SUCCESS, TURNED
+from ..series.trajectory import CHANCE, SUCCESS, TURNED
 from ..series.trend import FEW, HALF, LEAST, SOLVED, Outcome
+from .wording import number
 
 HELD_OUT = ("eval_score", "eval_loss")
 EVALUATED = 3
@@ -120,7 +121,7 @@ def _claim(
     for name, o in success.items():
         if o.gained and not o.fallen:
             first, now = _levels(name, o)
-            moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {first:.3g} to {now:.3g}"
+            moved = f"the {names[name]} {'fell' if name in TURNED else 'rose'} from {number(first)} to {number(now)}"
             if fell:
                 back = "rose again" if fell[0] in TURNED else "fell back"
                 return f"No evidence of learning: {moved}, but the {names[fell[0]]} {back}", (name, *fell)
@@ -128,9 +129,11 @@ def _claim(
     for name, o in success.items():
         if o.risen and not o.fallen:
             first, now = _levels(name, o)
-            return f"The {names[name]} is near its maximum: {now:.3g} ({first:.3g} at the start)", (name,)
+            return f"The {names[name]} is near its maximum: {number(now)} ({number(first)} at the start)", (name,)
     if learning and (pair := together(success)):
-        went = " and ".join(f"the {names[n]} rose from {success[n].first:.3g} to {success[n].now:.3g}" for n in pair)
+        went = " and ".join(
+            f"the {names[n]} rose from {number(success[n].first)} to {number(success[n].now)}" for n in pair
+        )
         return f"{improved}: {went}, which together exceeds the noise", pair
     if learning and (beyond := _beyond_start(recorded)):
         return f"{improved}: {beyond}", ("eval_loss",) if evaluated_below_start(recorded) else ()
@@ -169,10 +172,10 @@ def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collectio
     first, now = level if o.fallen or (ends[1] > ends[0]) is not (level[1] > level[0]) else ends
     few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
     title = names_of(run_type)[name]
-    if f"{first:.3g}" == f"{now:.3g}":
-        return f"the {title} is {now:.3g} at the start and at the end{few}"
+    if number(first) == number(now):
+        return f"the {title} is {number(now)} at the start and at the end{few}"
     went = ("rose" if first < now else "fell") if o.gained or o.fallen else "changed"
-    return f"the {title} {went} from {first:.3g} to {now:.3g}{few}"
+    return f"the {title} {went} from {number(first)} to {number(now)}{few}"
 
 
 def _beyond_start(success: Mapping[str, Outcome]) -> str:
@@ -180,44 +183,44 @@ def _beyond_start(success: Mapping[str, Outcome]) -> str:
     a loss."""
     if evaluated_below_start(success):
         held_out = 0 - success["eval_loss"].last_value
-        return f"the held-out loss is {held_out:.3g}, below the initial value ln 2 (0.693) of a preference run"
+        return f"the held-out loss is {number(held_out)}, below the initial value ln 2 (0.693) of a preference run"
     if (margin := success.get("reward_margin")) is not None:
-        return f"the margin is {margin.now:.3g}, above the initial value 0 of a preference run"
+        return f"the margin is {number(margin.now)}, above the initial value 0 of a preference run"
     if (loss := success.get("loss")) is not None:
-        return f"the loss is {0 - loss.now:.3g}, below the initial value ln 2 (0.693) of a preference run"
+        return f"the loss is {number(0 - loss.now)}, below the initial value ln 2 (0.693) of a preference run"
     return ""
 
 
 def _near(o: Outcome) -> str:
     """Return whether a series without a gain was near its maximum from the start, or rose to it within the noise."""
     if o.first < SOLVED * o.now:
-        return f"is near its maximum ({o.now:.3g}), but noise explains its rise from {o.first:.3g}"
-    return f"was near its maximum from the start ({o.first:.3g}, {o.now:.3g} now)"
+        return f"is near its maximum ({number(o.now)}), but noise explains its rise from {number(o.first)}"
+    return f"was near its maximum from the start ({number(o.first)}, {number(o.now)} now)"
 
 
 def _after_best(name: str, o: Outcome) -> str:
     """Return the best level if the last level is below it by more than a detectable change."""
     best = 0 - o.best if name in TURNED else o.best
-    return f", after a best level of {best:.3g}" if o.best - o.now > o.shown else ""
+    return f", after a best level of {number(best)}" if o.best - o.now > o.shown else ""
 
 
 def _flat(name: str, o: Outcome, first: float, now: float) -> str:
     """State whether a series without a gain is constant, fell, is too short, or has too much noise."""
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
-        return f"the {name} is {now:.3g} on all {o.rows} rows"
+        return f"the {name} is {number(now)} on all {o.rows} rows"
     if worse(o):
-        went = f"the {name} {'fell' if now < first else 'rose'} from {first:.3g} to {now:.3g}"
-        return f"{went}, by more than noise (smallest detectable change: {o.shown:.2g})"
-    changed = f"the {name} changed from {first:.3g} to {now:.3g}"
-    if f"{first:.3g}" == f"{now:.3g}":
-        changed = f"the {name} is {now:.3g} at the start and at the end"
+        went = f"the {name} {'fell' if now < first else 'rose'} from {number(first)} to {number(now)}"
+        return f"{went}, by more than noise (smallest detectable change: {number(o.shown, 2)})"
+    changed = f"the {name} changed from {number(first)} to {number(now)}"
+    if number(first) == number(now):
+        changed = f"the {name} is {number(now)} at the start and at the end"
     if o.rows < FEW:
         return f"{changed}, and {o.rows} values are too few to distinguish a change from noise"
     if o.now - o.first > o.shown and not o.lean:
-        return f"{changed}, but noise does not distinguish {now:.3g} from guessing (0.5)"
+        return f"{changed}, but noise does not distinguish {number(now)} from guessing ({CHANCE['success_rate']:g})"
     if o.now - o.first > o.shown and o.lean <= 1:
         return f"{changed}, but consecutive values are correlated, and such noise can drift as far"
-    return f"{changed} (smallest detectable change: {o.shown:.2g})"
+    return f"{changed} (smallest detectable change: {number(o.shown, 2)})"
 
 
 def _levels(name: str, o: Outcome) -> tuple[float, float]:

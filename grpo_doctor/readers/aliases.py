@@ -210,8 +210,8 @@ def resolve(key: str) -> tuple[Alias, ...]:
             if alias.field == "kl" and any(of & _OF_EPISODES for of in said.values()):
                 return ()
             return (alias._replace(scale=alias.scale * scale),)
-    if _scores_held_out(low, words(key)):
-        return (Alias("eval_score", rank=149 if "reward" in low else 150),)  # this score may be an error
+    if _scores_held_out(low, words(key)):  # a score may also be an error, so a reward comes first
+        return (Alias("eval_score", rank=149 if "reward" in low else 150),)
     if low in NUMBER_FIELDS and declared(low) is None:
         return (Alias(low, rank=200),)
     return _below_any("/".join(namespaces), tail) if tail != low else ()

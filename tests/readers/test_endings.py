@@ -155,7 +155,8 @@ def test_a_run_that_died_before_its_first_metric_reports_the_error(tmp_path: Pat
 
     assert (
         diagnose(run).headline
-        == "No metric was read before the run ended with a traceback (line 2): KeyError: 'answer'."
+        == "No metric was read before the run ended with a traceback (line 2): KeyError: 'answer'. Fix this exception, "
+        "and start it again."
     )
 
 
