@@ -213,6 +213,12 @@ def test_phrases_of_messages_write_numbers_with_the_one_function(family: str) ->
     assert found == []
 
 
+@pytest.mark.parametrize("name", ["faq", "headline", "success"])
+def test_sentences_of_the_diagnosis_write_numbers_with_the_one_function(name: str) -> None:
+    text = (ROOT / "grpo_doctor" / "diagnosis" / f"{name}.py").read_text(encoding="utf-8")
+    assert re.findall(r"\{[^{}]*:\.\dg\}", text) == []
+
+
 def test_the_page_of_messages_is_that_of_the_checks() -> None:
     assert messages.PAGE.read_text(encoding="utf-8") == messages.page(), "run make messages"
 

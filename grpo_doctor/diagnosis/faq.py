@@ -13,6 +13,7 @@ import numpy as np
 
 from ..run import Run
 from ..series.noise_model import median
+from .wording import number
 
 ROWS = 4
 """Minimum number of values for a statement about two columns or about a constant, because two numbers fit any rule. One
@@ -67,8 +68,8 @@ def _loss_is_the_kl_term(run: Run) -> str | None:
     if not np.all(np.abs(loss - beta * kl) <= 2 * PRINTED + 0.05 * beta * kl):
         return None
     return (
-        f"Why is the loss so small, and why does it rise? It is the KL term: loss = {beta:.2g} x KL on every row. The "
-        "policy term is 0 (the ratio is 1 and the advantages sum to 0) but its gradient is not. A rising loss only "
+        f"Why is the loss so small, and why does it rise? It is the KL term: loss = {number(beta, 2)} x KL on every row. "
+        "The policy term is 0 (the ratio is 1 and the advantages sum to 0) but its gradient is not. A rising loss only "
         "means that the policy moves away from the reference model. Watch the reward instead."
     )
 
@@ -104,7 +105,7 @@ def _chosen_is_negative(run: Run) -> str | None:
         return None
     return (
         "Why is the reward of the chosen responses negative? It is beta x log(policy / reference), and the loss uses "
-        f"only the margin ({median(known[0] - known[1]):.3g}): both responses may become less likely than "
+        f"only the margin ({number(median(known[0] - known[1]))}): both responses may become less likely than "
         "under the reference model. Watch the margin and the reward accuracy on held-out pairs."
     )
 
@@ -156,8 +157,8 @@ def _resumed(run: Run) -> str | None:
     error = math.sqrt(before.var(ddof=1) / len(before) + after.var(ddof=1) / len(after))
     same = abs(after.mean() - before.mean()) <= 3 * error
     return (
-        f"Does the resumed run continue where it stopped? The reward is {after.mean():.3g} after step "
-        f"{run.steps[row]} and {before.mean():.3g} before: "
+        f"Does the resumed run continue where it stopped? The reward is {number(after.mean())} after step "
+        f"{run.steps[row]} and {number(before.mean())} before: "
         f"{'yes' if same else 'no, so check which state was restored'}."
     )
 
