@@ -68,9 +68,9 @@ def _loss_is_the_kl_term(run: Run) -> str | None:
     if not np.all(np.abs(loss - beta * kl) <= 2 * PRINTED + 0.05 * beta * kl):
         return None
     return (
-        f"Why is the loss so small, and why does it rise? It is the KL term: loss = {number(beta, 2)} x KL on every row. "
-        "The policy term is 0 (the ratio is 1 and the advantages sum to 0) but its gradient is not. A rising loss "
-        "only means that the policy moves away from the reference model. Watch the reward instead."
+        f"Why is the loss so small, and why does it rise? It is the KL term: loss = {number(beta, 2)} x KL on every "
+        "row. The policy term is 0 (the ratio is 1 and the advantages sum to 0) but its gradient is not. A rising "
+        "loss only means that the policy moves away from the reference model. Watch the reward instead."
     )
 
 
