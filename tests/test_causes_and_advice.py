@@ -71,6 +71,12 @@ def test_groups_are_not_filtered_where_all_differ(most: float, withheld: bool) -
     assert ("filter-dead-groups" in told) is withheld
 
 
+@pytest.mark.parametrize(("first", "onset", "withheld"), [(1, 1, False), (1, 2, True), (2, 2, True)])
+def test_weights_are_checked_only_if_the_problem_began_with_the_run(first: int, onset: int, withheld: bool) -> None:
+    told = dict(senseless({}, [finding("ENT013", onset)], first, NOTHING.get))
+    assert ("check-the-weights" in told) is withheld
+
+
 def test_a_constant_reward_puts_the_reward_function_first() -> None:
     against = dict(senseless({}, [finding("STL001", throughout=True)], 1, NOTHING.get))
     assert set(CONSTANT) <= against.keys()

@@ -35,8 +35,9 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     A sampling temperature far above 1. Entropies in a different unit.
 
     ## Remedy
-    Roll back to a checkpoint from before the rise in entropy. Reset the optimizer state, remove the entropy bonus and
-    halve the learning rate.
+    If the entropy has been high since the first step, check that the model is pretrained and that its weights are
+    loaded. Otherwise, roll back to a checkpoint from before the rise in entropy. Reset the optimizer state, remove the
+    entropy bonus and halve the learning rate.
 
     ## Sources
     The public runs of ENT003 end at 4 to 8 nats; among 180 public logs no healthy run exceeds 4.3, and that one is a

@@ -70,7 +70,7 @@ REFUTED = (
 """Name of a finding's evidence, the remedy that the evidence rules out, and the reason."""
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
 """Pairs of contradictory remedies; a report gives only the remedy that comes first."""
-BACK = "roll-back"
+BACK, LOADED = "roll-back", "check-the-weights"
 OF_A_BONUS = frozenset({"drop-entropy-bonus", "prove-entropy-sign"})
 """Remedies for an entropy bonus. Trainers add an entropy bonus only on request, so these remedies come last if no
 coefficient is declared."""
@@ -134,6 +134,8 @@ def senseless(
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
     if suffered and max(suffered) <= first:
         yield BACK, "the problem has existed since the first step, so no earlier checkpoint is better"
+    if first > 1 or (suffered and min(suffered) > first):
+        yield LOADED, "the problem began during training"
 
 
 def contradicting(given: Mapping[str, str]) -> dict[str, str]:
