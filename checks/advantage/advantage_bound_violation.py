@@ -48,8 +48,8 @@ def advantage_bound_violation(
     No finding.
 
     ## Known false alarms
-    Logs in which the group size differs from the declared K because groups are filtered or padded. Intentional batch
-    normalisation, which should be declared.
+    In some logs, the group size differs from the declared K because groups are filtered or padded. Batch normalisation
+    exceeds the bound by design and should be declared.
 
     ## Remedy
     Centre and scale per prompt. Treat a group as zero-variance if the range of its rewards is below 1e-8, not if its

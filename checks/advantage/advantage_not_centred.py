@@ -48,10 +48,10 @@ def advantage_not_centred(
     No finding.
 
     ## Known false alarms
-    Intentional REINFORCE without a baseline, or training only on responses with positive rewards. Overlong masking or
-    filtering after the normalisation shifts the mean slightly, by far less than the limit. Uncentred advantages alone
-    did not make a run collapse (score 0.65, reference run 0.63, 3 seeds). The finding is therefore reported as a note
-    unless it explains another finding.
+    REINFORCE without a baseline, and training only on responses with positive rewards, are not centred by design.
+    Overlong masking or filtering after the normalisation shifts the mean slightly, by far less than the limit.
+    Uncentred advantages alone did not make a run collapse: over 3 seeds, the score was 0.65, compared with 0.63 for the
+    reference run. The finding is therefore reported as a note unless it explains another finding.
 
     ## Remedy
     Set one uid per prompt before the batch is repeated K times, and compute advantages before any shuffle. TRL needs no

@@ -31,7 +31,7 @@ def advantage_of_another_sample(
     probe certifies neither the reward function (REW012) nor the size of the advantages (ADV007, ADV014).
 
     ## Known false alarms
-    Trainers that replace a response's reward by design, for example with the reward of the best response in its group.
+    Some trainers replace a response's reward by design, for example with the reward of the best response in its group.
 
     ## Remedy
     Keep prompt, response and reward in one row, and repeat each prompt with `repeat_interleave`.

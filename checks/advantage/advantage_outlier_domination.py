@@ -42,8 +42,9 @@ def advantage_outlier_domination(
     No finding.
 
     ## Known false alarms
-    Sparse rewards: with 1 correct answer in 64, the single success has A = 8, which is the intended signal. The share
-    of the top 1% of samples in the update would be more informative, but logs do not contain every advantage.
+    With sparse rewards, a large advantage is the intended signal: with 1 correct answer in 64, the single success has A
+    = 8. The share of the top 1% of samples in the update would be more informative, but logs do not contain every
+    advantage.
 
     ## Remedy
     Clip extreme rewards, or centre per group.

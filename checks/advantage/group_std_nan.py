@@ -44,7 +44,7 @@ def group_std_nan(
     No finding.
 
     ## Known false alarms
-    Logs that print NaN for steps without groups, such as skipped steps.
+    Some logs print NaN for steps without groups, such as skipped steps.
 
     ## Remedy
     Use at least two responses per group, and add an epsilon to the divisor. Set A = 0 if the range of the rewards is

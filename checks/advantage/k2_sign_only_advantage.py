@@ -53,7 +53,7 @@ def k2_sign_only_advantage(
     2, use at least 32 groups with differing rewards per update.
 
     ## Sources
-    beita6969/colab-grpo (which blamed it; its log shows GEN001); arXiv 2510.00977; arXiv 2503.20783.
+    beita6969/colab-grpo (whose author blamed the group size; the log shows GEN001); arXiv 2510.00977; arXiv 2503.20783.
     """
     signs = each(lambda values: _signs_only(values, unit_distance), advantage_abs_values)
     live, alike = total(signs >= 0), total(signs == 1)

@@ -61,7 +61,8 @@ def no_advantage_so_far(
     No finding.
 
     ## Known false alarms
-    The first steps of a task with rare success. Batches of one prompt, whose rewards are often equal.
+    In a task with rare success, the first steps may have no advantages. In batches of one prompt, rewards are often
+    equal.
 
     ## Remedy
     Score one correct and one wrong answer manually. If their rewards differ, print the responses to one prompt with

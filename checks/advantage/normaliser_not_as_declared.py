@@ -45,7 +45,7 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     advantages. Without a declaration, the probe is skipped, because either scope is valid.
 
     ## Known false alarms
-    The first two batches of a normaliser that is declared as `batch` and uses moving statistics over batches.
+    A normaliser that is declared as `batch` and uses moving statistics may fail the probe on its first two batches.
 
     ## Remedy
     Declare the scope that the code uses, or change the code to the declared scope.

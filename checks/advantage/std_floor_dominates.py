@@ -57,9 +57,9 @@ def std_floor_dominates(
     No finding.
 
     ## Known false alarms
-    Estimators that do not divide by the standard deviation, such as `dr_grpo`: declare `normaliser = none`. Rewards
-    whose differences are only noise: the floor is then correct, and the rewards need fixing. Rank normalisation cannot
-    give advantages this small, because ranks have a standard deviation of at least 0.577.
+    Estimators such as `dr_grpo` do not divide by the standard deviation; declare `normaliser = none`. If rewards differ
+    only by noise, the floor is correct, and the rewards need fixing. Rank normalisation cannot give advantages this
+    small, because ranks have a standard deviation of at least 0.577.
 
     ## Remedy
     First make the rewards more fine-grained, and set the floor to at most 1e-4. If the floor must stay, lower the KL

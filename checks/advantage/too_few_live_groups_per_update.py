@@ -40,8 +40,8 @@ def too_few_live_groups_per_update(
     No finding.
 
     ## Known false alarms
-    A solved task has few groups with differing rewards. Trainers that accumulate several rollouts per update: the check
-    counts groups per rollout, so multiply the count by the number of rollouts.
+    A solved task has few groups with differing rewards. The check counts groups per rollout: if the trainer accumulates
+    several rollouts per update, multiply the count by the number of rollouts.
 
     ## Remedy
     Use at least 32 / (1 - share of zero-variance groups) prompts per step, or accumulate until an update has 8 groups

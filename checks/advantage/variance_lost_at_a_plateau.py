@@ -48,7 +48,7 @@ def variance_lost_at_a_plateau(
     No finding.
 
     ## Known false alarms
-    A solved task whose reward scale is unknown.
+    The check also fires on a solved task whose reward scale is unknown.
 
     ## Remedy
     Use prompts that the model solves some of the time (10% to 90%). Filter zero-variance groups and sample again

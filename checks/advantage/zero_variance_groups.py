@@ -91,9 +91,8 @@ def zero_variance_groups(
     No finding.
 
     ## Known false alarms
-    Solved tasks: a share of 0.8 to 0.9 is normal at a reward of 0.9. Binary rewards with K=2: at least half of the
-    groups have zero variance at any difficulty. TRL with batch scaling, whose logged share is 0 or 1 for the whole
-    batch.
+    In a solved task, a share of 0.8 to 0.9 is normal at a reward of 0.9. With binary rewards and K=2, at least half of
+    the groups have zero variance at any difficulty. With batch scaling, TRL logs a share of 0 or 1 for the whole batch.
 
     ## Remedy
     Use dynamic sampling (verl, OpenRLHF) or filter prompts by difficulty. Sample at temperature 1. Then raise K.

@@ -47,8 +47,8 @@ def critic_diverges(
     No finding.
 
     ## Known false alarms
-    The first nonzero rewards of a run, which change the variance of the returns. An explained variance that is negative
-    from the start is not reported, because a critic needs tens of updates to learn.
+    The first nonzero rewards of a run change the variance of the returns. An explained variance that is negative from
+    the start is not reported, because a critic needs tens of updates to learn.
 
     ## Remedy
     Divide the critic's learning rate by ten and normalise the returns. Train the critic alone for 20 steps before

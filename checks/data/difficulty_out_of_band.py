@@ -18,16 +18,18 @@ def difficulty_out_of_band(
     """Most prompts are either always solved or never solved.
 
     ## What it sees
-    The check counts the groups with all responses correct and with all responses wrong over the last 20 steps. The
-    check fires if both kinds of groups together exceed 60%, and each kind makes up at least 15%. The sum of both shares
-    must also be 20 points above the share expected at uniform difficulty (p^K + (1-p)^K at the mean success rate p).
+    Over the last 20 steps, the check counts two kinds of groups: all-correct groups, in which all responses are
+    correct, and all-wrong groups. The check fires if both kinds together make up more than 60% of the groups, and each
+    kind at least 15%. The combined share must also be more than 20 percentage points above the share expected at
+    uniform difficulty. The expected share is p^K + (1-p)^K for K responses per prompt at a mean success rate of p.
     Groups of fewer than 4 responses are not judged, because their rewards are often equal at any difficulty.
 
     ## Thresholds
     - `rows`: number of rows over which groups are counted.
-    - `settled_share`: share of groups with all responses correct or all wrong, 0 to 1, above which the check fires.
-    - `each_side`: share of all groups that all-correct groups and all-wrong groups must each reach, 0 to 1.
-    - `excess`: minimum difference between the sum of both shares and the sum expected at uniform difficulty.
+    - `settled_share`: combined share of all-correct and all-wrong groups, 0 to 1, above which the check fires.
+    - `each_side`: minimum share of all-correct groups, and minimum share of all-wrong groups, 0 to 1.
+    - `excess`: difference between the combined share and the share expected at uniform difficulty that must be
+      exceeded.
     - `least_group`: number of responses per prompt below which groups are not judged.
 
     ## Why it matters
@@ -41,8 +43,8 @@ def difficulty_out_of_band(
     all_correct_groups: 6x24
     all_wrong_groups: 7x24
     ```
-    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, so few prompts have a signal. The
-    share expected at uniform difficulty is 1%.
+    Warning at step 20: 30% of the prompts are always solved and 35% are never solved, so few prompts have a signal. At
+    uniform difficulty, both shares together would be 1%.
 
     ```text
     groups: 20x24
@@ -74,7 +76,7 @@ def difficulty_out_of_band(
         & (tied > expected + excess)
         & (group_size >= least_group),
         "{right:.0%} of the prompts are always solved and {wrong:.0%} are never solved, so few prompts have a signal. "
-        "The share expected at uniform difficulty is {expected:.0%}.",
+        "At uniform difficulty, both shares together would be {expected:.0%}.",
         right=right,
         wrong=wrong,
         expected=expected,

@@ -40,7 +40,7 @@ def prompt_repeat_overfit(
     No finding.
 
     ## Known false alarms
-    Small tasks that have no other prompts, so that memorising the training prompts is the goal.
+    If a small task has no other prompts, memorising the training prompts is the goal.
 
     ## Remedy
     Use more prompts or fewer passes, and stop training when the held-out score stops rising.

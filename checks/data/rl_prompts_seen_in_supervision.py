@@ -41,7 +41,7 @@ def rl_prompts_seen_in_supervision(
     not detect paraphrases, or data that the adapter omits.
 
     ## Known false alarms
-    Small closed tasks for which no other prompts exist. A short supervised stage that teaches only the format.
+    For a small closed task, no other prompts may exist. A short supervised stage may teach only the format.
 
     ## Remedy
     Split the prompts between the two stages before the supervised stage.

@@ -62,8 +62,8 @@ def invalid_output_share(
     No finding.
 
     ## Known false alarms
-    The first steps, while the policy learns the format; a falling share is not reported. A format that is not rewarded
-    and may never be learned although the reward rises; the severity is then at most warning.
+    In the first steps, the policy still learns the format; a falling share is not reported. A format that is not
+    rewarded may never be learned although the reward rises; severity is then at most warning.
 
     ## Remedy
     Split the share by the preceding event (update or none), read the invalid responses, and look for the cause: GEN001,

@@ -48,8 +48,8 @@ def lexical_diversity_fall(
     No finding.
 
     ## Known false alarms
-    A policy that learns a fixed format. Text without spaces between words (Chinese, some code), which has few word
-    pairs.
+    Diversity also falls if the policy learns a fixed format. Text without spaces between words (Chinese, some code) has
+    few word pairs.
 
     ## Remedy
     Read the samples. If the phrasing is the required format, do nothing. If no format requires the phrasing, sample at

@@ -51,9 +51,9 @@ def pattern_concentration(
     No finding.
 
     ## Known false alarms
-    A solved task with one best answer; the check is silent if the reward has clearly risen. Shares over a whole run,
-    which hide changes. For example, the run of beita6969/colab-grpo has a top share of 34% with 20 distinct responses
-    among 326, so its responses are not concentrated.
+    In a solved task, one best answer may dominate; the check is silent if the reward has clearly risen. Shares over a
+    whole run hide changes. For example, the run of beita6969/colab-grpo has a top share of 34% with 20 distinct
+    responses among 326, so its responses are not concentrated.
 
     ## Remedy
     Compare the reward per response. If the most frequent response scores no higher than others, raise the temperature

@@ -42,7 +42,7 @@ def prompts_echoed(
     No finding.
 
     ## Known false alarms
-    Tasks whose answer is the prompt itself: copying, editing, formatting.
+    In copying, editing and formatting tasks, the answer repeats the prompt by design.
 
     ## Remedy
     Check that prompt tokens are outside the loss mask. Score one copied prompt with the reward function: the copy must

@@ -45,7 +45,8 @@ def responses_ignore_the_prompt(
     No finding.
 
     ## Known false alarms
-    A curriculum whose prompts become more alike. Tasks with one-word answers.
+    The prompts of a curriculum may become more alike. In tasks with one-word answers, responses to different prompts
+    are often equal.
 
     ## Remedy
     Read the responses to three different prompts. Filter prompts by the spread of their rewards, so that the gradient

@@ -46,7 +46,7 @@ def responses_repeat_themselves(
     No finding.
 
     ## Known false alarms
-    Tasks whose answer is a list or a table. Trainers with a different definition of repetition.
+    The correct answer may be a list or a table. A trainer may define repetition differently.
 
     ## Remedy
     Give loops the lowest reward. Check that EOS is inside the loss mask and that the reward does not favour length.

@@ -40,7 +40,8 @@ def script_drifts(
     No finding.
 
     ## Known false alarms
-    Translation tasks. Mathematics with Greek letters, which count as another script but stay far below the limit.
+    Translation tasks require another script. Greek letters in mathematics count as another script, but stay far below
+    the limit.
 
     ## Remedy
     Read ten responses. If the responses make sense, add a small reward for the language of the prompt. If the responses

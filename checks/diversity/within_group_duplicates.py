@@ -39,8 +39,8 @@ def within_group_duplicates(
     No finding.
 
     ## Known false alarms
-    Healthy runs on small tasks, which may end with a ratio of 0.18 to 0.25. Short answers. Batches that contain the
-    same prompt twice.
+    Healthy runs on small tasks may end with a ratio of 0.18 to 0.25. Short answers, and batches that contain the same
+    prompt twice, also lower the ratio.
 
     ## Remedy
     Sample at temperature 1 first. Then filter out prompts whose responses all get the same reward. Finally, use an

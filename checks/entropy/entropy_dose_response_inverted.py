@@ -50,8 +50,8 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     No finding.
 
     ## Known false alarms
-    An adaptive coefficient that rises in small steps; the check counts one raise per factor of 1.5. Other settings
-    (temperature, clip bounds) that change together with the coefficient and hide its effect.
+    An adaptive coefficient rises in small steps; the check counts one raise per factor of 1.5. Other settings
+    (temperature, clip bounds) may change together with the coefficient and hide its effect.
 
     ## Remedy
     Verify the sign of the term before the next raise. Remove the bonus until the sign is verified.

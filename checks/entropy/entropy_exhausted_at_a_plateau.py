@@ -48,7 +48,7 @@ def entropy_exhausted_at_a_plateau(
     No finding.
 
     ## Known false alarms
-    Tasks whose answer is a few fixed tokens, so that low entropy is the goal.
+    If the answer to a task is a few fixed tokens, low entropy is the goal.
 
     ## Remedy
     Roll back to a checkpoint from before the plateau. Raise the upper clip bound, sample at temperature 1, or set the

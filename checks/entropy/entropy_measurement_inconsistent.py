@@ -47,7 +47,8 @@ def entropy_measurement_inconsistent(
     No finding.
 
     ## Known false alarms
-    Trainers that log the top-1 probability of the first token but the entropy over the whole response. Strong rounding.
+    Some trainers log the top-1 probability of the first token but the entropy over the whole response. Strong rounding
+    of either metric may also trigger the check.
 
     ## Remedy
     Take entropy and probabilities from the same raw logits, over the same response tokens, at temperature 1, in nats.

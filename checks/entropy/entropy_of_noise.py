@@ -32,7 +32,7 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     No finding.
 
     ## Known false alarms
-    A sampling temperature far above 1. Entropies in a different unit.
+    A sampling temperature far above 1 also raises the entropy. The logged entropy may be in a different unit.
 
     ## Remedy
     If the entropy has been high since the first step, check that the model is pretrained and that its weights are
@@ -40,8 +40,8 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     entropy bonus and halve the learning rate.
 
     ## Sources
-    The public runs of ENT003 end at 4 to 8 nats; among 180 public logs no healthy run exceeds 4.3, and that one is a
-    character-level model.
+    The public runs of ENT003 end at 4 to 8 nats; among 180 public logs, no healthy run exceeds 4.3 nats, and the run at
+    4.3 is a character-level model.
     """
     lately = recent_mean(entropy_mean)
     entropy = where(isnan(lately), entropy_mean, lately)

@@ -73,8 +73,8 @@ def entropy_sign_flip_probe(
     other settings need a separate adapter.
 
     ## Known false alarms
-    Entropy terms that cover only some tokens by design (selected by quantile or covariance). A coefficient of 0, which
-    must be declared in `settings["entropy_coef"]`; the probe is then skipped.
+    Some entropy terms cover only some tokens by design (selected by quantile or covariance). Declare a coefficient of 0
+    in `settings["entropy_coef"]`; the probe is then skipped.
 
     ## Remedy
     Use `-coef * H` in the loss, or subtract the gradient of H in gradient surgery. Then check the size of the

@@ -46,7 +46,7 @@ def entropy_spent_without_gain(
     No finding.
 
     ## Known false alarms
-    A reward of unknown scale that is at its maximum from the start. The formula is disputed as a prediction, so ENT002
+    A reward of unknown scale may be at its maximum from the start. The formula is disputed as a prediction, so ENT002
     predicts nothing. Rows on which every response is truncated and masked show an entropy of 0 and are skipped. Logs
     whose entropy is 0 on the first row do not measure entropy and are also skipped.
 

@@ -57,11 +57,11 @@ def entropy_surrogate_without_gradient(
     sign of a correct entropy term.
 
     ## Known false alarms
-    A supervised term on the same responses (imitation alongside RL), which has the same gradient; give the probe a loss
-    without the supervised term. An entropy bonus inside rewards or advantages, which has no gradient by design; do not
-    declare such a bonus as `entropy_coef`. A k1 penalty to the reference, which also has the same gradient. If the
-    settings declare an `entropy_coef` of 0, or no entropy coefficient although there is a reference or a `kl_coef`,
-    KL005 judges the term instead.
+    A supervised term on the same responses (imitation alongside RL) has the same gradient; give the probe a loss
+    without the supervised term. An entropy bonus inside rewards or advantages has no gradient by design; do not declare
+    such a bonus as `entropy_coef`. A k1 penalty to the reference also has the same gradient. If the settings declare an
+    `entropy_coef` of 0, KL005 judges the term instead. KL005 also judges the term if there is a reference or a
+    `kl_coef` but no declared entropy coefficient.
 
     ## Remedy
     Use the full-vocabulary entropy of the logits, on the response mask.

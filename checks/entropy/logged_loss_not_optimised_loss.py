@@ -62,7 +62,7 @@ def logged_loss_not_optimised_loss(
     optimizer uses the gradient. ENT006 and GRD006 identify the term that causes the difference.
 
     ## Known false alarms
-    Gradient surgery (PCGrad, CAGrad), which deviates from the logged sum by design if gradients conflict. With gradient
+    Gradient surgery (PCGrad, CAGrad) deviates from the logged sum by design if gradients conflict. With gradient
     surgery, ignore ENT007 and check ENT006. An adapter without its own `backward` or `step` is not judged.
 
     ## Remedy

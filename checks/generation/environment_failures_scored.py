@@ -52,7 +52,7 @@ def environment_failures_scored(
     No finding.
 
     ## Known false alarms
-    Trainers that mask or replace failed rollouts but still log the share. Tools whose results quote the errors of
+    Some trainers mask or replace failed rollouts but still log the share. The results of a tool may quote the errors of
     another system, for example from a log file.
 
     ## Remedy

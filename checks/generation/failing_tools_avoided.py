@@ -44,7 +44,8 @@ def failing_tools_avoided(
     No finding.
 
     ## Known false alarms
-    A policy that used to call tools at random and now calls them only when they help; the success rate then rises.
+    The policy may have called tools at random before, and now call them only when they help; the success rate then
+    rises.
 
     ## Remedy
     Count the failures by message and fix the most frequent one first. Then roll back to a checkpoint from before the

@@ -42,14 +42,14 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     No finding.
 
     ## Known false alarms
-    Tasks whose valid responses consist mostly of numbers.
+    In some tasks, valid responses consist mostly of numbers.
 
     ## Remedy
     Run the probes GEN001 (generation compared with eval mode) and PAD004 (positions under padding).
 
     ## Sources
-    beita6969/colab-grpo's log: "Programmer's 11. 11. 1.", "Customizing the 11. 1. 1."; a tiny model in this mode has
-    its first token right in 100% and later tokens in 4.5% of positions.
+    beita6969/colab-grpo's log: "Programmer's 11. 11. 1.", "Customizing the 11. 1. 1."; in train mode with
+    checkpointing, a tiny model predicts 100% of the first tokens and 4.5% of the later tokens correctly.
     """
     count = total(each(lambda row: len(_invalid(row)), samples))
     share_now = fold(_Starts.marked, _Starts, samples) / count

@@ -101,8 +101,8 @@ def generation_in_train_mode_with_checkpointing(
 
     ## Sources
     huggingface/transformers#36051 and #21737, huggingface/trl#3683; beita6969/colab-grpo's log, lines 1840 and 1877 of
-    training_p30.log; a tiny model agrees with its eval generation on 12.5% of the tokens in this mode, first token
-    100%, and on all of them in every other.
+    training_p30.log; in this mode, a tiny model generates the same tokens as in eval mode at 12.5% of the positions
+    (100% of the first positions), and in every other mode at all positions.
     """
     collapsed = invalid_rate >= COLLAPSED
     dropped = each(_cache_dropped, events)

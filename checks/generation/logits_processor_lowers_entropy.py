@@ -51,7 +51,7 @@ def logits_processor_lowers_entropy(
     minimum length) or only in combination are not covered; GEN004 compares the complete distribution.
 
     ## Known false alarms
-    Processors that restrict the output by design, such as a grammar.
+    Some processors, such as a grammar, restrict the output by design.
 
     ## Remedy
     Remove the processor, or shape the reward instead.

@@ -46,7 +46,7 @@ def rollouts_aborted(
     No finding.
 
     ## Known false alarms
-    Trainers that over-sample by design and cancel the slowest rollouts before the batch is formed.
+    Some trainers over-sample by design and cancel the slowest rollouts before the batch is formed.
 
     ## Remedy
     Drop aborted rollouts before computing rewards and advantages. Find the reason for the aborts in the log of the

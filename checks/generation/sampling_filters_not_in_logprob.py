@@ -66,7 +66,7 @@ def sampling_filters_not_in_logprob(
 
     ## Known false alarms
     In tests, a small penalty alone did not lower the score (0.65 and 0.62 with the penalty, 0.63 without). The finding
-    is therefore a note unless it explains another finding. A top-p of 0.99, which gives a k3 KL of about 0.001.
+    is therefore a note unless it explains another finding. A top-p of 0.99 gives a k3 KL of about 0.001.
 
     ## Remedy
     Use neutral sampling parameters and the same temperature in sampling and loss, or use the processed

@@ -57,7 +57,7 @@ def temperature_applied_twice(
     temperature (GEN004). A declared temperature of 1 is not judged, because it equals its square.
 
     ## Known false alarms
-    Repetition penalties, which reduce the differences between the scripted tokens; switch off these penalties for the
+    Repetition penalties reduce the differences between the scripted tokens; switch off these penalties for the
     measurement.
 
     ## Remedy

@@ -51,7 +51,7 @@ def temperature_without_effect(
     settings (top-p, penalties) together.
 
     ## Known false alarms
-    A temperature schedule that is currently at 1 while `settings` declares its final value.
+    A temperature schedule may currently be at 1 while `settings` declares its final value.
 
     ## Remedy
     Pass the temperature to the sampling call, together with `do_sample=True`.

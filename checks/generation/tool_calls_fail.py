@@ -57,7 +57,8 @@ def tool_calls_fail(
     No finding.
 
     ## Known false alarms
-    Hard tasks whose tools count a failing program as a failed call. A policy that has just started to call tools.
+    In hard tasks, tools may count a failing program as a failed call. A policy that has just started to call tools may
+    make many failing calls.
 
     ## Remedy
     Count the failures by message. Run one known-good call before the first rollout, and abort if it fails.

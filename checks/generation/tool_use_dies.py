@@ -50,7 +50,8 @@ def tool_use_dies(
     No finding.
 
     ## Known false alarms
-    A curriculum whose prompts become easier. Training with an explicit cost per call.
+    The prompts of a curriculum may become easier, so that fewer calls are needed. An explicit cost per call reduces
+    calls by design.
 
     ## Remedy
     Roll back to a checkpoint from before the fall in calls. Read the responses without calls. Check the failure rate of

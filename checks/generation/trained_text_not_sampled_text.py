@@ -60,7 +60,7 @@ def trained_text_not_sampled_text(
     No finding.
 
     ## Known false alarms
-    Quantised rollouts (fp8, int4), whose k3 KL may reach 0.01 on the first row.
+    The k3 KL of quantised rollouts (fp8, int4) may reach 0.01 on the first row.
 
     ## Remedy
     Pass ids, not text, from sampling to scoring and to the loss.

@@ -71,7 +71,7 @@ def clip_without_effect(
     optimizer. The probe does not certify that the limit is sensible (GRD004), and does not cover clipping by value.
 
     ## Known false alarms
-    Trainers that clip each parameter group to the limit separately.
+    Some trainers clip each parameter group to the limit separately.
 
     ## Remedy
     Clip the gradients of the parameters that the optimizer updates, after backward and before its step.

@@ -80,19 +80,19 @@ def grad_norm_spike(
     No finding.
 
     ## Known false alarms
-    Spikes that clipping absorbs: a run with a single norm of 2.9e9 ended with a score of 78%. In the run with a norm of
-    2.9e9, norms exceeded five times the median on 37 of 200 rows. The check therefore compares a norm with the largest
-    norm of the previous 20 rows instead of the median. Isolated infinite norms with an fp16 loss scaler, which are
-    normal. A loss that sums over tokens, whose scale makes norms large. Of 110 public runs that log a norm, no healthy
-    run had a median above 8.
+    Clipping absorbs some spikes: a run with a single norm of 2.9e9 ended with a score of 78%. In this run, norms
+    exceeded five times the median on 37 of 200 rows. The check therefore compares a norm with the largest norm of the
+    previous 20 rows instead of the median. Isolated infinite norms are normal with an fp16 loss scaler. The scale of a
+    loss that sums over tokens makes norms large. Of 110 public runs that log a norm, no healthy run had a median above
+    8.
 
     ## Remedy
     Skip updates with an exploded gradient, set `max_grad_norm` to 0.1 to 0.5, halve the learning rate, and check RAT004
     and the largest advantage.
 
     ## Sources
-    arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs as above. NVIDIA-NeMo/ProRL-Agent-Server#40:
-    norms of 3e9 and 2e9 with ordinary losses.
+    arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs of ShibukiZero/assignment5-alignment.
+    NVIDIA-NeMo/ProRL-Agent-Server#40: norms of 3e9 and 2e9 with ordinary losses.
     """
     highest, middle = moving_max(previous(grad_norm), rows), moving_median(previous(grad_norm), rows)
     infinite = (abs(grad_norm) == np.inf) & (highest == highest)

@@ -78,8 +78,9 @@ def gradient_accumulation_overwrites(
     micro-batches.
 
     ## Known false alarms
-    Advantages that the trainer normalises per micro-batch; normalise advantages before splitting the batch. An intended
-    token mean over each micro-batch (TRL's `loss_type="bnpo"`); declare `settings["loss_type"] = "bnpo"`.
+    If the trainer normalises advantages per micro-batch, the gradients also differ; normalise advantages before
+    splitting the batch. A token mean over each micro-batch may be intended (TRL's `loss_type="bnpo"`); declare
+    `settings["loss_type"] = "bnpo"`.
 
     ## Remedy
     Divide the loss of each micro-batch by the number of micro-batches, and add up the gradients. Divide token means by

@@ -47,7 +47,7 @@ def loss_leaps_again(
     No finding.
 
     ## Known false alarms
-    A critic whose loss is part of the logged loss, with returns on a large scale.
+    The logged loss may include the loss of a critic with returns on a large scale.
 
     ## Remedy
     Find the unbounded quantity on the rows with a spike. Clamp the log-ratio before exp, clip on both sides, and skip

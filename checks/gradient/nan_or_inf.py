@@ -73,16 +73,16 @@ def nan_or_inf(
     No finding.
 
     ## Known false alarms
-    NaN in auxiliary metrics, which the check does not count. An fp16 loss scaler that occasionally receives an infinite
-    gradient and skips the step.
+    The check does not count NaN in auxiliary metrics. An fp16 loss scaler occasionally receives an infinite gradient
+    and skips the step.
 
     ## Remedy
     Stop, roll back to the last finite checkpoint, and skip optimizer steps whose gradient is not finite.
 
     ## Sources
     verl#721, verl#891, verl#1197, verl#498 (the critic's loss); CS336 public runs of ShibukiZero/assignment5-alignment:
-    gradients infinite at steps 113 and 184, NaN at 195, reward 0 after. TRL runs with beta 0 that log `kl: nan` now and
-    then learn on, and so does open-r1#704 with it on every step.
+    gradients infinite at steps 113 and 184, NaN at 195, reward 0 after. TRL runs with beta 0 that occasionally log `kl:
+    nan` continue to learn, and so does the run of open-r1#704, which logs it on every step.
     """
     nan = each(lambda happened: float(_count(happened, "NaN") > 0), events)
     infinite = each(lambda happened: float(_count(happened, "infinite") > 0), events)

@@ -53,8 +53,8 @@ def no_gradient_so_far(
     No finding.
 
     ## Known false alarms
-    A library that logs a norm of 0 without measuring it. A logger that rounds small norms to 0. A first batch whose
-    prompts happen to be all too easy or all too hard; the next row then clears the finding.
+    A library may log a norm of 0 without measuring it, and a logger may round small norms to 0. The prompts of the
+    first batch may all be too easy or too hard; the next row then clears the finding.
 
     ## Remedy
     If all rewards are equal, find the reason first: score a correct and a wrong answer manually. If rewards differ, run

@@ -48,7 +48,7 @@ def token_zero_flood(
     No finding.
 
     ## Known false alarms
-    A task whose correct answer is one repeated character. Steps with fewer than four responses, which are not judged.
+    The correct answer to a task may be one repeated character. Steps with fewer than four responses are not judged.
 
     ## Remedy
     Roll back to the last finite checkpoint, reset the optimizer state, and skip updates whose gradient is not finite.

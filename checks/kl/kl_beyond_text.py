@@ -31,7 +31,7 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     No finding.
 
     ## Known false alarms
-    A single spike of the k3 estimate on the newest row. A KL that is summed over the response.
+    The k3 estimate may have a single spike on the newest row. The logged KL may be summed over the response.
 
     ## Remedy
     Roll back to a checkpoint from before the drift. Check the learning rate and the gradient norm on earlier rows.

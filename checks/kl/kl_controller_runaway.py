@@ -35,7 +35,7 @@ def kl_controller_runaway(
     No finding.
 
     ## Known false alarms
-    The first rows of a run, on which the KL is still below the controller's target.
+    On the first rows of a run, the KL may still be below the controller's target.
 
     ## Remedy
     Use a fixed or bounded coefficient, or a lower learning rate.

@@ -49,11 +49,11 @@ def kl_dominates_objective(
     No finding.
 
     ## Known false alarms
-    The KL term's share of the loss value, which proves nothing by itself. In on-policy training, the policy loss is 0
-    by construction (mean A = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in
+    The KL term's share of the loss value proves nothing by itself. In on-policy training, the policy loss is 0 by
+    construction (mean A = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in
     yunsoft2019/Lever-Plus is 0.0111 / 0.0120. Within one TRL run, the same beta gave shares of 0.003 and 0.9994 of the
-    loss value, and 0.0003 and 0.001 of the gradient norm. A KL near 0 (steps 1 to 10), with a noisy share of the
-    gradient norm; the check therefore uses the median of three values.
+    loss value, and 0.0003 and 0.001 of the gradient norm. At a KL near 0 (steps 1 to 10), the share of the gradient
+    norm is noisy; the check therefore uses the median of three values.
 
     ## Remedy
     Fix ADV004 first. Divide beta by three, repeatedly, until the share of the KL term in the gradient norm is below

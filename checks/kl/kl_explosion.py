@@ -70,10 +70,10 @@ def kl_explosion(
     No finding.
 
     ## Known false alarms
-    A check with the usual limits of 0.1 and 0.5 would fire on healthy runs, such as the reference run of
-    `grpo-doctor lab --model smollm2`. The check therefore uses 1.5 and, for an error, also requires a fall in reward.
-    Runs without a KL term, which drift by design. Sums over the sequence (`objective/kl` of TRL's PPO, 5 to 10 from the
-    start), which are read into a separate field, `kl_sequence`.
+    A check with the usual limits of 0.1 and 0.5 would fire on healthy runs, such as the reference run of `grpo-doctor
+    lab --model smollm2`. The check therefore uses 1.5 and, for an error, also requires a fall in reward. Runs without a
+    KL term drift by design. Sums over the sequence (`objective/kl` of TRL's PPO, 5 to 10 from the start) are read into
+    a separate field, `kl_sequence`.
 
     ## Remedy
     Halve the learning rate, and roll back to a checkpoint from before the onset. Raise beta only if it is below 0.001

@@ -51,8 +51,8 @@ def kl_identically_zero(
     No finding.
 
     ## Known false alarms
-    The first steps. LoRA before its first update (B is zero). Runs whose updates are all skipped. TRL with `beta=0`
-    logs no KL at all.
+    On the first steps, the KL is close to 0. With LoRA, the KL is 0 before the first update, because B is zero. If all
+    updates of a run are skipped, the KL stays 0. TRL with `beta=0` logs no KL at all.
 
     ## Remedy
     Compute the KL token by token against a frozen copy of the initial policy (`disable_adapter` with LoRA), and log the

@@ -58,9 +58,9 @@ def kl_leaps_again(
     updates whose gradient norm is far above normal.
 
     ## Sources
-    OpenRLHF/OpenRLHF#931 (spikes that come at random, and better results with fewer of them);
-    EvolvingLMMs-Lab/open-r1-multimodal#16; jiosephlee/efficient-icl, Qwen2.5-7B-Instruct v0: 8,500 at step 129,
-    14 million at 197, while the reward rises; huggingface/trl#3015.
+    OpenRLHF/OpenRLHF#931 (random spikes, and better results with fewer spikes); EvolvingLMMs-Lab/open-r1-multimodal#16;
+    jiosephlee/efficient-icl, Qwen2.5-7B-Instruct v0: 8,500 at step 129, 14 million at 197, while the reward rises;
+    huggingface/trl#3015.
     """
     leap = leaps(kl, rows, times, absurd)
     pushed = best(where(leap, grad_norm, float("nan")))

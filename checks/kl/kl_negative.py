@@ -56,8 +56,8 @@ def kl_negative(
     No finding.
 
     ## Known false alarms
-    The k1 estimate of a single batch, which may be slightly negative by chance. In bf16, rounding makes k3 slightly
-    negative, so the limit is -0.001 instead of 0.
+    The k1 estimate of a single batch may be slightly negative by chance. In bf16, rounding makes k3 slightly negative,
+    so the limit is -0.001 instead of 0.
 
     ## Remedy
     Use plain sampling (no top-k, top-p, penalties or minimum length) and a k3 or k2 estimate.

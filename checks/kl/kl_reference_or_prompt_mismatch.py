@@ -78,12 +78,12 @@ def kl_reference_or_prompt_mismatch(
     No finding.
 
     ## Known false alarms
-    On-policy distillation, whose reference is a teacher: public runs start at 0.5 to 0.9 nats. With a declared teacher,
-    the severity is info. Severity is also info if a run declares that it has no KL term, because the log then contains
-    the distance to a different model. With LoRA, the reference is the base model, so a run that starts from a
+    In on-policy distillation, the reference is a teacher, and public runs start at 0.5 to 0.9 nats. With a declared
+    teacher, the severity is info. Severity is also info if a run declares that it has no KL term, because the log then
+    contains the distance to a different model. With LoRA, the reference is the base model, so a run that starts from a
     supervised adapter has a KL above 0 from the start. If an adapter is declared, the severity is info up to 10 nats.
-    Logs that are written after the updates of the step: one update moves a small model by about 0.01 nats. A resumed
-    run, whose log looks like that of a run that starts far from its reference.
+    If a log is written after the updates of the step, one update moves a small model by about 0.01 nats. The log of a
+    resumed run looks like that of a run that starts far from its reference.
 
     ## Remedy
     Build ids once and pass ids instead of text. Use eval mode for both models, and disable the adapter for the

@@ -32,7 +32,7 @@ def kl_warned_negative(events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    A batch of one short response, which may be below -1 by chance.
+    The estimate of a batch with one short response may be below -1 by chance.
 
     ## Remedy
     Use plain sampling: no top-k, top-p, penalties or minimum length, and the temperature used for scoring.

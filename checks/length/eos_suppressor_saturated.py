@@ -42,9 +42,9 @@ def eos_suppressor_saturated(
     No finding.
 
     ## Known false alarms
-    The line "Blocked 8 of 8" of BoBaCai/grpo-dual, which must not be mapped to `eos_suppressed_rate`. The code of
-    grpo-dual counts the tokens that it has itself blocked, so both numbers in the line are always equal. Minimum
-    lengths of 2 or 3 tokens, which block only degenerate answers.
+    Do not map the line "Blocked 8 of 8" of BoBaCai/grpo-dual to `eos_suppressed_rate`. The code of grpo-dual counts the
+    tokens that it has blocked itself, so both numbers in the line are always equal. Minimum lengths of 2 or 3 tokens
+    block only degenerate answers.
 
     ## Remedy
     Lower the minimum. A larger minimum, as BoBaCai/grpo-dual recommends, cannot lower the share.

@@ -80,9 +80,9 @@ def length_collapse(
     No finding.
 
     ## Known false alarms
-    A temporary dip in length; the finding clears when the length recovers. For example, a healthy public run of
-    ShibukiZero/assignment5-alignment went from 305 to 30 and back to 400 tokens. A reward that gains: a policy that
-    drops filler is learning, so the severity stays warning.
+    After a temporary dip in length, the finding clears when the length recovers. For example, a healthy public run of
+    ShibukiZero/assignment5-alignment went from 305 to 30 and back to 400 tokens. If the reward gains, the policy may
+    only have dropped filler, so the severity stays warning.
 
     ## Remedy
     Read ten responses first. Then check, in this order: penalties that include the prompt, the set of EOS tokens, and a

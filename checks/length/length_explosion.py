@@ -75,7 +75,7 @@ def length_explosion(
 
     ## Known false alarms
     Reasoning runs whose length and reward grow together are not reported unless responses reach the limit. A restart
-    with a different length limit.
+    with a different length limit also changes the length.
 
     ## Remedy
     Count truncated responses as wrong and raise the limit. Remove an entropy bonus. Check that EOS is inside the mask.

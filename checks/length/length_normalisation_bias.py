@@ -47,8 +47,8 @@ def length_normalisation_bias(
     No finding.
 
     ## Known false alarms
-    Few samples per step. Prompts whose difficulty changes during the run. Lengths in characters instead of tokens,
-    which are comparable only within one language.
+    With few samples per step, the mean lengths are noisy. The difficulty of the prompts may change during the run.
+    Lengths in characters are comparable only within one language.
 
     ## Remedy
     Average over all tokens of the batch, or divide by a constant.

@@ -38,7 +38,7 @@ def min_new_tokens_vs_target(
     No finding.
 
     ## Known false alarms
-    Tasks whose answers have one fixed length, such as a date or a code.
+    In some tasks, answers have one fixed length, such as a date or a code.
 
     ## Remedy
     Set the minimum to at most the 25th percentile of the lengths of supervised answers, and the limit to at least the

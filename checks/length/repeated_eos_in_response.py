@@ -34,14 +34,14 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
     No finding.
 
     ## Known false alarms
-    A trainer that also counts padding, with the end-of-turn token as the padding token. Tool use, in which a response
-    contains several turns by design.
+    A trainer may also count padding if the end-of-turn token is the padding token. With tool use, a response contains
+    several turns by design.
 
     ## Remedy
     Give generation the complete EOS set, and build the mask from positions, up to and including the first end token.
 
     ## Sources
-    BoBaCai/grpo-dual (Llama-3, pad == eot); the threads that the remedy names.
+    BoBaCai/grpo-dual (Llama-3, pad == eot); the issue threads listed with the remedy.
     """
     return fires(
         eot_per_response > most_tokens,

@@ -142,9 +142,9 @@ def truncation_excess(
     No finding.
 
     ## Known false alarms
-    Runs that start with 70% of the responses truncated and recover. Runs that keep a reward of 0.9 with every response
-    truncated; the severity is then warning. Frameworks that check only one of several limits, and therefore log a share
-    of 0 although responses are truncated. Frameworks that count responses as truncated if they end with EOS exactly at
+    Some runs start with 70% of the responses truncated and recover. Some runs keep a reward of 0.9 with every response
+    truncated; the severity is then warning. Some frameworks check only one of several limits, and therefore log a share
+    of 0 although responses are truncated. Other frameworks count responses as truncated if they end with EOS exactly at
     the limit. Masking truncated responses is disputed: Skywork-OR1 found training without masking to be better. Masking
     leaves a group without a gradient if all responses of the group are truncated.
 

@@ -57,8 +57,8 @@ def engine_weights_stale(
     No finding.
 
     ## Known false alarms
-    Asynchronous training uses stale rollouts by design; with a correction in the loss, a small lag is harmless. A
-    quantised engine whose error grows as the policy becomes sharper.
+    Asynchronous training uses stale rollouts by design; with a correction in the loss, a small lag is harmless. The
+    error of a quantised engine also grows as the policy becomes sharper.
 
     ## Remedy
     Transfer the weights after every update, merge the adapter before the transfer, and clear the engine's prefix cache.

@@ -51,8 +51,8 @@ def mismatch_grows(
     No finding.
 
     ## Known false alarms
-    A policy that becomes less certain with every step, for example under a large entropy bonus, because rounding
-    differences then also grow.
+    If a policy becomes less certain with every step, for example under a large entropy bonus, rounding differences also
+    grow.
 
     ## Remedy
     Compare a checksum of one layer on both sides after a transfer. If the checksums are equal, run a few steps at a

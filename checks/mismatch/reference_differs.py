@@ -42,7 +42,7 @@ def reference_differs(
     No finding.
 
     ## Known false alarms
-    A reference that differs by design, or that was just reset to the policy.
+    A reference may differ by design, or may just have been reset to the policy.
 
     ## Remedy
     Load the reference from the checkpoint from which training starts. With an adapter, disable the adapter for the

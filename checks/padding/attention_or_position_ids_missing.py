@@ -75,8 +75,8 @@ def attention_or_position_ids_missing(
     trainer), packing without padding, or attention limits at long contexts.
 
     ## Known false alarms
-    Kernels whose results in half precision depend on the shape of the batch; raise `low_precision`. Mixture-of-experts
-    models with a capacity limit, whose log-probabilities depend on the batch by design.
+    In half precision, the results of some kernels depend on the shape of the batch; raise `low_precision`. In
+    mixture-of-experts models with a capacity limit, log-probabilities depend on the batch by design.
 
     ## Remedy
     Pass `attention_mask`. With left padding and absolute positions, also pass `position_ids`.

@@ -40,7 +40,8 @@ def chat_header_in_response(
     No finding.
 
     ## Known false alarms
-    Tasks about chat templates. Multi-turn agents, whose responses contain several turns by design.
+    Responses to tasks about chat templates contain template tokens. Responses of multi-turn agents contain several
+    turns by design.
 
     ## Remedy
     Read ten responses that contain template tokens. If the header is at the start, slice at the padded width. If the

@@ -51,7 +51,7 @@ def environment_tokens_trained(
     nor how the reward is shared between turns.
 
     ## Known false alarms
-    A trainer that excludes parts of a turn by design, such as thoughts before a tool call.
+    A trainer may exclude parts of a turn by design, such as thoughts before a tool call.
 
     ## Remedy
     Extend the mask at every place where the ids are extended.

@@ -23,9 +23,9 @@ def left_pad_count_as_position(
     """The response is extracted at the wrong position: the prompt's token count is used as the end of the prompt.
 
     ## What it sees
-    On 3 of 5 rows, the scored share of valid responses differs by more than 0.02 from the share recomputed from the
-    sampled ids. In addition, more than 5% of the scored responses contain template tokens. The scored and the
-    recomputed shares must be equal by construction.
+    The check fires if, on 3 of 5 rows, the scored share of valid responses differs by more than 0.02 from the share
+    recomputed from the sampled ids. In addition, more than 5% of the scored responses must contain template tokens. The
+    scored and the recomputed shares must be equal by construction.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
@@ -52,8 +52,8 @@ def left_pad_count_as_position(
     No finding.
 
     ## Known false alarms
-    A scorer that repairs text by design, in a task whose answers contain template tokens. No other case is known,
-    because the scored and the recomputed shares are equal by definition.
+    A scorer may repair text by design, in a task whose answers contain template tokens. No other case is known, because
+    the scored and the recomputed shares are equal by definition.
 
     ## Remedy
     Slice at the padded width. Test with at least one padded row, because the longest row is correct even with the wrong

@@ -43,8 +43,8 @@ def loss_mask_misaligned(
     No finding.
 
     ## Known false alarms
-    Tool outputs and retrieved passages inside a response, which agent trainers exclude by design. Truncated responses
-    that are masked without a declared setting.
+    Agent trainers exclude tool outputs and retrieved passages inside a response by design. Truncated responses may be
+    masked without a declared setting.
 
     ## Remedy
     Build the mask from positions, not from token identity, and test it with responses of one token and both padding

@@ -48,7 +48,7 @@ def mask_from_token_identity(
     the supervised stage (TOK003) nor attention masks that are inferred from ids (PAD004).
 
     ## Known false alarms
-    None known. A trainer that rejects pad == EOS with an exception is correct and is not judged.
+    No false alarm is known. A trainer that rejects pad == EOS with an exception is correct and is not judged.
 
     ## Remedy
     Build masks from lengths or from the generator's finish reason, or use a separate pad token (Llama 3.1 ships

@@ -53,7 +53,7 @@ def chosen_likelihood_displaced(
     No finding.
 
     ## Known false alarms
-    A small decrease in likelihood, which is common in published runs. Severity is therefore only **info**.
+    A small decrease in likelihood is common in published runs, so severity is only **info**.
 
     ## Remedy
     Read ten responses of the policy. If the responses are worse than those of the reference, divide the learning rate

@@ -26,11 +26,12 @@ def chosen_likelihood_falls(
     falls faster.
 
     ## What it sees
-    The check compares means of the last and the first 5 rows. The implicit reward of the chosen responses has fallen by
-    at least 7 and by at least 5 standard errors, and is -7 or below. At a reward of -7, the odds of a chosen response
-    are 1 to 1,000 under a sigmoid, although it is the preferred response. Alternatively, the reward of the chosen
-    responses is negative and their log-probability has doubled, which squares the perplexity. Severity is **info** if
-    the last of at least two held-out losses is within 10% of the lowest, or a held-out score has not fallen.
+    The check compares means of the last and the first 5 rows. The check fires if the implicit reward of the chosen
+    responses has fallen by at least 7 and by at least 5 standard errors, and is -7 or below. At a reward of -7, the
+    odds of a chosen response are 1 to 1,000 under a sigmoid, although it is the preferred response. The check also
+    fires if the reward of the chosen responses is negative and their log-probability has doubled, which squares the
+    perplexity. Severity is **info** if the last of at least two held-out losses is within 10% of the lowest, or a
+    held-out score has not fallen.
 
     ## Thresholds
     - `rows`: number of rows over which each mean is computed.
@@ -63,18 +64,18 @@ def chosen_likelihood_falls(
     No finding.
 
     ## Known false alarms
-    Runs after supervised training on the chosen responses, whose likelihood can only fall, usually by a little. In the
+    After supervised training on the chosen responses, their likelihood can only fall, usually by a little. In the
     published runs of the DPO authors, the reward of the chosen responses falls by about one. A change in response
-    length, which has the same effect because log-probabilities are sums.
+    length has the same effect, because log-probabilities are sums.
 
     ## Remedy
     Compare ten responses of the policy with those of the reference model. If the policy's responses are worse, roll
     back, divide the learning rate by ten, and add a term that keeps the chosen responses likely.
 
     ## Sources
-    arXiv 2402.13228 (Smaug); arXiv 2410.08847 (likelihood displacement). A run of a tiny model in TRL, made for it
-    (`tests/data`). jiseshen/ppo_dpo, DPO.ipynb: the chosen reward goes from 0.3 to -10.8 and the accuracy from 0.67 to
-    0.57.
+    arXiv 2402.13228 (Smaug); arXiv 2410.08847 (likelihood displacement). A run of a tiny model in TRL, made for this
+    check (`tests/data`). jiseshen/ppo_dpo, DPO.ipynb: the chosen reward goes from 0.3 to -10.8 and the accuracy from
+    0.67 to 0.57.
     """
     reward, logp = recent_mean(chosen_reward, rows), recent_mean(chosen_logp, rows)
     first, begun = baseline(reward, 1), baseline(logp, 1)

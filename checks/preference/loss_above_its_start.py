@@ -25,9 +25,9 @@ def loss_above_its_start(
     """The preference loss is above ln 2, the loss of the untrained model.
 
     ## What it sees
-    The mean of the last 10 losses is more than 0.1 above ln 2. In addition, the mean exceeds ln 2 by more than 4.6
-    standard errors, or each of the 10 losses is above ln 2 + 0.1. The check judges only losses of -log sigmoid(margin):
-    the loss type is declared as `sigmoid`, or the first loss is within 0.05 of ln 2.
+    The check fires if the mean of the last 10 losses is more than 0.1 above ln 2. In addition, the mean must exceed ln
+    2 by more than 4.6 standard errors, or each of the 10 losses must be above ln 2 + 0.1. The check judges only losses
+    of -log sigmoid(margin): the loss type is declared as `sigmoid`, or the first loss is within 0.05 of ln 2.
 
     ## Thresholds
     - `rows`: number of losses in the mean.
@@ -55,7 +55,8 @@ def loss_above_its_start(
     No finding.
 
     ## Known false alarms
-    A loss with an additional term, such as the likelihood of the chosen response, if its first value is ln 2 by chance.
+    The check also fires for a loss with an additional term, such as the likelihood of the chosen response, if its first
+    value is ln 2 by chance.
 
     ## Remedy
     Use a tenth of the learning rate, clip the gradient at 1, and roll back to a checkpoint before the rise.

@@ -97,8 +97,8 @@ def pairs_not_told_apart(
     No finding.
 
     ## Known false alarms
-    A warm-up of hundreds of steps whose learning rate is not logged. Losses that do not start at ln 2 (KTO, IPO, ORPO):
-    without margins, they are judged only by the reward accuracy.
+    The check also fires during a warm-up of hundreds of steps whose learning rate is not logged. Losses that do not
+    start at ln 2 (KTO, IPO, ORPO) are judged only by the reward accuracy if margins are not logged.
 
     ## Remedy
     First check that response tokens are scored, and that policy and reference are different modules. Then check that

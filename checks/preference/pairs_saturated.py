@@ -56,9 +56,9 @@ def pairs_saturated(
     No finding.
 
     ## Known false alarms
-    A reward model on pairs that a single rule separates, whose loss is expected to reach 0. Losses of a different form
-    (IPO, hinge), which reach 0 once their target is met. A loss that was below 0 on any row has a different form, so
-    its level is not judged.
+    If a single rule separates the pairs of a reward model, its loss is expected to reach 0. Losses of a different form
+    (IPO, hinge) reach 0 once their target is met. A loss that was below 0 on any row has a different form, so its level
+    is not judged.
 
     ## Remedy
     Find out what distinguishes the pairs. Hold out some of the pairs, stop when the held-out accuracy reaches a
@@ -66,9 +66,9 @@ def pairs_saturated(
 
     ## Sources
     arXiv 2305.18290, section 4 (the weight of a pair); arXiv 2310.12036, section 4.2. A run of a tiny model in TRL on
-    pairs that one word gives away, made for it (`tests/data`). Endauvor/MATS, notebooks/logs_step4.csv: a loss of 0 and
-    gradients of 1e-7 on 226 of 240 rows. vrudhgarg/post_training_llm and arashaga/reinforcement-leaning, DPO notebooks:
-    gradients of 1e-5 at losses of 0.3 to 0.43, because 38 to 62% of the pairs have two equal responses.
+    pairs that one word distinguishes, made for this check (`tests/data`). Endauvor/MATS, notebooks/logs_step4.csv: a
+    loss of 0 and gradients of 1e-7 on 226 of 240 rows. vrudhgarg/post_training_llm and arashaga/reinforcement-leaning,
+    DPO notebooks: gradients of 1e-5 at losses of 0.3 to 0.43, because 38% to 62% of the pairs have two equal responses.
     """
     vanished = (grad_norm > 0) & (grad_norm <= left) & (grad_norm <= left * baseline(grad_norm, 1))
     told, n = (loss <= left) | vanished, row(loss)

@@ -57,9 +57,9 @@ def policy_begins_apart(
     No finding.
 
     ## Known false alarms
-    Trainers without a reference (ORPO, SimPO, CPO), which log their own log-probabilities as rewards. Log-probabilities
-    are negative, and negative rewards are not reported. The scores of a reward model, which are logged without
-    log-probabilities.
+    Trainers without a reference (ORPO, SimPO, CPO) log their own log-probabilities as rewards. Log-probabilities are
+    negative, and negative rewards are not reported. The scores of a reward model are logged without log-probabilities,
+    so they are not judged.
 
     ## Remedy
     Print the loss of the first batch before any update: it must be 0.6931. Merge the adapter of a supervised stage, and

@@ -13,7 +13,8 @@ def adapter_not_in_engine(
     """The rollout engine does not receive the base weights that the adapter needs.
 
     ## What it sees
-    The run uses LoRA with an engine that loads dummy weights, or with sleep level 2 and no layered summon.
+    The check fires if the run uses LoRA with an engine that loads dummy weights, or with sleep level 2 and no layered
+    summon.
 
     ## Why it matters
     With LoRA, only the adapter is sent to the engine. If the base weights are random (`load_format=dummy`) or were
@@ -33,7 +34,7 @@ def adapter_not_in_engine(
     No finding.
 
     ## Known false alarms
-    Versions that send the base weights once at the start.
+    Some versions send the base weights once at the start.
 
     ## Remedy
     Set `load_format=safetensors`, sleep level 1, or `layered_summon=True`.

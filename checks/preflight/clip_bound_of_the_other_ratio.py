@@ -50,8 +50,8 @@ def clip_bound_of_the_other_ratio(
     No finding.
 
     ## Known false alarms
-    Implementations whose sequence ratio is the product over tokens, not the mean. CISPO in frameworks other than TRL
-    and Unsloth, which is not checked.
+    In some implementations, the sequence ratio is the product over tokens, not the mean. CISPO in frameworks other than
+    TRL and Unsloth is not checked.
 
     ## Remedy
     At the token level, use 0.2 (upper bound 0.2 to 0.28). At the sequence level, use 3e-4 and 4e-4. For TRL's CISPO,

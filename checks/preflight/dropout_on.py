@@ -40,8 +40,8 @@ def dropout_on(
     No finding.
 
     ## Known false alarms
-    LoRA recipes with dropout 0.05 and 0.1, which train well because the noise is small. Trainers that compute
-    log-probabilities in eval mode, which are not affected.
+    LoRA recipes with dropout 0.05 and 0.1 train well, because the noise is small. Trainers that compute
+    log-probabilities in eval mode are not affected.
 
     ## Remedy
     Set `disable_dropout=True` (TRL), or set the LoRA dropout to 0.

@@ -39,8 +39,8 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     No finding.
 
     ## Known false alarms
-    An adaptive coefficient with an upper bound. A loss that divides the entropy by ln(vocabulary size) or by the
-    response length. Toy environments with a few actions, which use 0.01 to 0.1.
+    An adaptive coefficient may have an upper bound. A larger coefficient is normal if the loss divides the entropy by
+    ln(vocabulary size) or by the response length. Toy environments with a few actions use 0.01 to 0.1.
 
     ## Remedy
     Check the sign (ENT006). Then set the coefficient to 0, or use an adaptive coefficient of at most 0.05 with an

@@ -38,7 +38,7 @@ def entropy_target_out_of_reach(
     No finding.
 
     ## Known false alarms
-    A base model early in training, whose entropy can be above 2 nats.
+    Early in training, the entropy of a base model can be above 2 nats.
 
     ## Remedy
     Set `entropy_target=0.2` with `entropy_coef_max=0.05` (TRL).

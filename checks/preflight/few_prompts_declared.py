@@ -41,8 +41,7 @@ def few_prompts_declared(
     No finding.
 
     ## Known false alarms
-    Small models on small tasks, which learn with 4 to 8 prompts. Runs that use more processes than the configuration
-    declares.
+    Small models on small tasks learn with 4 to 8 prompts. A run may use more processes than the configuration declares.
 
     ## Remedy
     Use at least 32 prompts with differing rewards per update: raise the batch size or gradient accumulation.

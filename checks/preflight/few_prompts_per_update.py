@@ -32,8 +32,7 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
     No finding.
 
     ## Known false alarms
-    Logs that count the prompts of one device or one micro-batch. Small models on small tasks, which learn with 4 to 8
-    prompts.
+    Some logs count the prompts of one device or one micro-batch. Small models on small tasks learn with 4 to 8 prompts.
 
     ## Remedy
     Use at least 32 prompts with differing rewards per update: raise the batch size or gradient accumulation.

@@ -36,7 +36,7 @@ def generation_batch_not_whole_groups(
     No finding.
 
     ## Known false alarms
-    None known if the launcher declares the correct number of processes.
+    No false alarm is known if the launcher declares the correct number of processes.
 
     ## Remedy
     Make batch x processes x accumulation a multiple of the group size.

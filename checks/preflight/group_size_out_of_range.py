@@ -42,9 +42,9 @@ def group_size_out_of_range(
     No finding.
 
     ## Known false alarms
-    A group size of 2 with many prompts per update, which is a documented recipe. REINFORCE-style trainers, which use a
-    group size of 1 by design; a log that does not name the estimator gets at most a warning. With a group size of 1,
-    verl uses the raw reward as the advantage.
+    A group size of 2 with many prompts per update is a documented recipe. REINFORCE-style trainers use a group size of
+    1 by design; a log that does not name the estimator gets at most a warning. With a group size of 1, verl uses the
+    raw reward as the advantage.
 
     ## Remedy
     Use 8 to 16 responses per prompt; DeepSeekMath used 64.

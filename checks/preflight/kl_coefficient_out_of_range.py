@@ -42,10 +42,10 @@ def kl_coefficient_out_of_range(
     No finding.
 
     ## Known false alarms
-    A KL in the reward (PPO), which has a different scale. In PPO, coefficients of 0.05 to 0.2 are usual, and TRL's
-    default was 0.2. A PPO run without a recorded critic loss or summed KL, which cannot be recognised as PPO. KL002
-    judges from the gradient whether the KL term really dominates. A custom training script, in which `beta` may mean
-    something else. Severity is then **info**.
+    A KL in the reward (PPO) has a different scale. In PPO, coefficients of 0.05 to 0.2 are usual, and TRL's default was
+    0.2. A PPO run without a recorded critic loss or summed KL cannot be recognised as PPO. KL002 judges from the
+    gradient whether the KL term really dominates. In a custom training script, `beta` may mean something else, so
+    severity is **info**.
 
     ## Remedy
     Set beta to 0.001 to 0.04. If the KL term still contributes more than 30% of the gradient norm, divide beta by three

@@ -67,10 +67,10 @@ def learning_rate_too_high(
     No finding.
 
     ## Known false alarms
-    Three public runs at 4e-5, which learn well (final scores of 88%, 75% and 78%). Severity is therefore at
-    most **warning**: a setting alone does not prove that a run fails. Small models and models trained from scratch,
-    which need much higher rates and are excluded by size. Official examples of AReaL (1.7e-5) and open-r1 (2e-5), which
-    are above the usual range. STL003 judges the actual size of a step, and CFG054 reports rates that are too low.
+    Three public runs at 4e-5 learn well (final scores of 88%, 75% and 78%). Severity is therefore at most **warning**:
+    a setting alone does not prove that a run fails. Small models and models trained from scratch need much higher rates
+    and are excluded by size. Official examples of AReaL (1.7e-5) and open-r1 (2e-5) are above the usual range. STL003
+    judges the actual size of a step, and CFG054 reports rates that are too low.
 
     ## Remedy
     Set TRL `learning_rate=1e-6` (LoRA `1e-5`), verl `actor.optim.lr=1e-6`, OpenRLHF `--actor.learning_rate 1e-6`.

@@ -47,8 +47,7 @@ def learning_rate_too_low(
     No finding.
 
     ## Known false alarms
-    Very large models that are trained at 1e-7 to 5e-7 for many steps. SimPO-style preference training, which works at
-    3e-7.
+    Very large models are trained at 1e-7 to 5e-7 for many steps. SimPO-style preference training works at 3e-7.
 
     ## Remedy
     Set the learning rate to 1e-6 for full fine-tuning or 1e-5 for LoRA.

@@ -46,8 +46,8 @@ def length_limits_cut_the_policy(
     No finding.
 
     ## Known false alarms
-    Runs that recover as they learn to write shorter responses. Severity is therefore **info**. If you have supervised
-    answers, use the percentiles of their lengths instead of this check.
+    Some runs recover as they learn to write shorter responses, so severity is **info**. If you have supervised answers,
+    use the percentiles of their lengths instead of this check.
 
     ## Remedy
     Set max_new_tokens to at least the 95th percentile of response lengths, and min_new_tokens to at most the 25th (or

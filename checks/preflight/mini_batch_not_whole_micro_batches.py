@@ -19,9 +19,9 @@ def mini_batch_not_whole_micro_batches(
     """The mini-batch per GPU is not divisible by the micro-batch size.
 
     ## What it sees
-    In verl or SkyRL with FSDP, the mini-batch per data-parallel rank has less than one response, or is not divisible by
-    the micro-batch per GPU. Severity is info for a configuration file, because the command line usually overrides the
-    number of GPUs.
+    The check covers verl and SkyRL with FSDP. The check fires if the mini-batch per data-parallel rank has less than
+    one response, or is not divisible by the micro-batch per GPU. Severity is info for a configuration file, because the
+    command line usually overrides the number of GPUs.
 
     ## Why it matters
     SkyRL asserts the divisibility at the start, and verl asserts the divisibility after it has loaded the model.
@@ -42,7 +42,7 @@ def mini_batch_not_whole_micro_batches(
     No finding.
 
     ## Known false alarms
-    None known. Megatron, dynamic batches and engines on separate machines are not checked.
+    No false alarm is known. Megatron, dynamic batches and engines on separate machines are not checked.
 
     ## Remedy
     Choose a micro-batch size that divides the mini-batch per GPU.

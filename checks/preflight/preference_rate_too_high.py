@@ -43,7 +43,7 @@ def preference_rate_too_high(
     No finding.
 
     ## Known false alarms
-    Small models and short runs, which tolerate higher rates. LoRA at 5e-5 to 2e-4 is common and is not reported.
+    Small models and short runs tolerate higher rates. LoRA at 5e-5 to 2e-4 is common and is not reported.
 
     ## Remedy
     Set the learning rate to 5e-7 to 1e-6 (full fine-tuning) or 5e-6 to 5e-5 (LoRA).

@@ -18,8 +18,8 @@ def prompts_without_the_chat_template(
     """Prompts for an instruct model are plain text without its chat template.
 
     ## What it sees
-    The script passes prompts to TRL's `GRPOTrainer` as text without chat template tokens, for a model whose name
-    contains "instruct", "it" or "chat".
+    The check fires if the script passes prompts to TRL's `GRPOTrainer` as text without chat template tokens, for a
+    model whose name contains "instruct", "it" or "chat".
 
     ## Why it matters
     The model was trained on chat turns. An instruct model continues plain text like a document, often without ending
@@ -39,7 +39,7 @@ def prompts_without_the_chat_template(
     No finding.
 
     ## Known false alarms
-    Deliberate plain-text prompts. Severity is therefore **info**.
+    Plain-text prompts may be deliberate, so severity is **info**.
 
     ## Remedy
     Write prompts as lists of messages; TRL then applies the chat template.

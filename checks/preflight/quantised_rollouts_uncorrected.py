@@ -38,7 +38,7 @@ def quantised_rollouts_uncorrected(
     No finding.
 
     ## Known false alarms
-    Trainers that always apply a correction for the engine. Policies that the trainer quantises in the same way.
+    Some trainers always apply a correction for the engine. Other trainers quantise the policy in the same way.
 
     ## Remedy
     Use truncated importance sampling at token level with a cap of 2, or bfloat16 rollouts.

@@ -13,8 +13,9 @@ def reference_is_the_policy(
     """The KL term compares the policy with itself.
 
     ## What it sees
-    The settings declare a KL coefficient above 0. In addition, `reference` is "none", "policy", "self", "old" or
-    "actor", or the reference is synchronised with the policy at every step.
+    The check fires if the settings declare a KL coefficient above 0 and the reference is the policy. The reference is
+    the policy if `reference` is "none", "policy", "self", "old" or "actor", or if it is synchronised with the policy at
+    every step.
 
     ## Why it matters
     The KL of a policy to itself is 0 and has no gradient. The coefficient then has no effect, and the log shows a KL of
@@ -32,7 +33,7 @@ def reference_is_the_policy(
     No finding.
 
     ## Known false alarms
-    Trainers that call the initial model "policy". The log of a run is more reliable evidence: KL003 reports a KL of
+    Some trainers call the initial model "policy". The log of a run is more reliable evidence: KL003 reports a KL of
     exactly 0, and KL006 reports a wrong reference.
 
     ## Remedy

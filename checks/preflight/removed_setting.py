@@ -37,7 +37,7 @@ def removed_setting(
     No finding.
 
     ## Known false alarms
-    Requirements of another program in the same folder. Forks that kept the key.
+    The requirements in the folder may belong to another program. A fork may have kept the key.
 
     ## Remedy
     Use the current name, or pin a version that accepts the key.

@@ -61,8 +61,8 @@ def response_limit_below_reasoning(
     No finding.
 
     ## Known false alarms
-    Tasks with one-word answers. Models that were later trained to be brief. Tasks whose prompt, not the configuration,
-    turns reasoning off.
+    Tasks with one-word answers need few tokens. A model may have been trained later to be brief. The prompt, not the
+    configuration, may turn reasoning off.
 
     ## Remedy
     Set the limit to 4096 tokens or more. Alternatively, use a model that does not reason: a Base or Instruct model, or

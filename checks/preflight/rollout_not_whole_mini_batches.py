@@ -14,8 +14,8 @@ def rollout_not_whole_mini_batches(
     """The rollout is not divisible by the mini-batch size.
 
     ## What it sees
-    The prompts or responses of a rollout are not divisible by those of a mini-batch. Severity is info, but warning for
-    slime, and error for EasyR1 and SkyRL.
+    The check fires if the number of prompts or responses in a rollout is not divisible by that of a mini-batch.
+    Severity is error for EasyR1 and SkyRL, warning for slime, and info for other trainers.
 
     ## Why it matters
     The last update uses only the remainder, with the same step size. In slime, the remainder is discarded. EasyR1 and
@@ -35,7 +35,7 @@ def rollout_not_whole_mini_batches(
     No finding.
 
     ## Known false alarms
-    verl, which trains anyway; the uneven last update rarely matters.
+    verl trains anyway, and the uneven last update rarely matters.
 
     ## Remedy
     Make the rollout a multiple of the mini-batch.

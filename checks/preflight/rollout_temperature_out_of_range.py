@@ -46,8 +46,8 @@ def rollout_temperature_out_of_range(
     No finding.
 
     ## Known false alarms
-    A deliberately high temperature for an instruct model with very low entropy. Vision-language-action models, which
-    are sampled at 1.6 and above in the recipes of SimpleVLA-RL, verl and VLA-RL.
+    For an instruct model with very low entropy, a high temperature may be deliberate. Vision-language-action models are
+    sampled at 1.6 and above in the recipes of SimpleVLA-RL, verl and VLA-RL.
 
     ## Remedy
     Set the temperature to 1.0, and use the same temperature in the loss.

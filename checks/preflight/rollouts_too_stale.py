@@ -38,7 +38,7 @@ def rollouts_too_stale(
     No finding.
 
     ## Known false alarms
-    A declared limit that is never reached, because the engine is fast. Trainers that always correct for staleness.
+    If the engine is fast, the declared limit may never be reached. Some trainers always correct for staleness.
 
     ## Remedy
     Lower the staleness to 1 to 4 versions, or use a decoupled or truncated importance-sampling loss.

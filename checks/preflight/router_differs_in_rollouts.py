@@ -21,9 +21,10 @@ def router_differs_in_rollouts(
     """The policy is a mixture of experts, and engine and trainer may select different experts.
 
     ## What it sees
-    The model's name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...). In addition, the
-    run has a separate rollout engine, no routing replay, and token-level ratios. Severity is **warning** if rollouts
-    are also asynchronous or reused for several updates, and no correction of the ratio is declared.
+    The check fires if the model's name indicates a mixture of experts (`30B-A3B`, Mixtral, gpt-oss, DeepSeek-V3, ...).
+    In addition, the run must have a separate rollout engine, no routing replay, and token-level ratios. Severity is
+    **warning** if rollouts are also asynchronous or reused for several updates, and no correction of the ratio is
+    declared.
 
     ## Why it matters
     Small numerical differences between engine and trainer change which experts are selected. The probability of a token
@@ -44,8 +45,8 @@ def router_differs_in_rollouts(
     No finding.
 
     ## Known false alarms
-    Runs with one update per rollout, a small learning rate and few steps, which often end well. Dense models with a
-    name that looks like that of a mixture of experts. A frozen router.
+    Runs with one update per rollout, a small learning rate and few steps often end well. The name of a dense model may
+    look like that of a mixture of experts. The router may be frozen.
 
     ## Remedy
     Use routing replay (R2 or R3), sequence-level ratios (GSPO), or an importance-sampling correction.

@@ -66,8 +66,8 @@ def sampling_filters_on(
     No finding.
 
     ## Known false alarms
-    Trainers that apply the same processors in the loss (vLLM `processed_logprobs`); if the recorded mismatch is small,
-    the check does not fire. A top_p of 0.95, which removes few tokens and trains well in practice.
+    Some trainers apply the same processors in the loss (vLLM `processed_logprobs`); if the recorded mismatch is small,
+    the check does not fire. A top_p of 0.95 removes few tokens and trains well in practice.
 
     ## Remedy
     Set top_p to 1.0, top_k to 0 (vLLM: -1), min_p to 0 and every penalty to its neutral value, or use importance

@@ -13,8 +13,8 @@ def tokens_above_model_length(
     """Prompt and response together exceed the engine's maximum length.
 
     ## What it sees
-    The declared prompt and response limits together exceed the engine's maximum length. Without a prompt limit, the
-    check fires if the response limit leaves no token for the prompt.
+    The check fires if the declared prompt and response limits together exceed the engine's maximum length. Without a
+    prompt limit, the check fires if the response limit leaves no token for the prompt.
 
     ## Why it matters
     The engine refuses the request, truncates the prompt, or ends the response at its own limit. If the engine ends the
@@ -32,11 +32,11 @@ def tokens_above_model_length(
     No finding.
 
     ## Known false alarms
-    Datasets whose prompts are much shorter than the prompt limit. A prompt limit that covers prompt and response
-    together (ms-swift's `max_length`, OpenRLHF's `data.max_len`); the check does not add it to the response limit.
-    NeMo-RL's own configurations use the same length for engine and response, and request only the tokens that remain
-    after the prompt. The settings `sequence_len` of axolotl and `seq_len` of prime-rl are not engine limits: longer
-    samples are truncated before training.
+    The check also fires for datasets whose prompts are much shorter than the prompt limit. If a prompt limit covers
+    prompt and response together (ms-swift's `max_length`, OpenRLHF's `data.max_len`), the check does not add it to the
+    response limit. NeMo-RL's own configurations use the same length for engine and response, and request only the
+    tokens that remain after the prompt. The settings `sequence_len` of axolotl and `seq_len` of prime-rl are not engine
+    limits: longer samples are truncated before training.
 
     ## Remedy
     Raise the engine's maximum length to prompt + response.

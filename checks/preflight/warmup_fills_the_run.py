@@ -15,8 +15,8 @@ def warmup_fills_the_run(
     """The learning rate warms up during most of the run.
 
     ## What it sees
-    The declared warm-up ratio is 0.5 or more, or the declared warm-up steps are at least half of the declared total
-    steps.
+    The check fires if the declared warm-up ratio is 0.5 or more, or if the declared warm-up steps are at least half of
+    the declared total steps.
 
     ## Thresholds
     - `longest`: share of the total steps at or above which a warm-up is too long.
@@ -38,7 +38,7 @@ def warmup_fills_the_run(
     No finding.
 
     ## Known false alarms
-    Short test runs of a few steps.
+    A short test run may end during its warm-up by design.
 
     ## Remedy
     Set the warm-up to 0% to 10% of the total steps.

@@ -43,15 +43,17 @@ def clip_fraction_high(
     No finding.
 
     ## Known false alarms
-    Sequence-level clipping that the log does not declare. Single rows are not judged, because a healthy off-policy run
-    (score 75%) has a mean of 0.05 but a peak of 0.15. Runs that ended in collapse had values of 0.25 to 1.0.
+    The check also fires for sequence-level clipping that the log does not declare. Single rows are not judged, because
+    a healthy off-policy run (score 75%) has a mean of 0.05 but a peak of 0.15. Runs that ended in collapse had values
+    of 0.25 to 1.0.
 
     ## Remedy
     Make fewer updates per rollout or halve the learning rate. If only the upper bound clips, raise it (TRL:
     `epsilon_high=0.28`).
 
     ## Sources
-    TRL `clip_ratio/region_mean`, verl `actor/pg_clipfrac`; arXiv 2507.18071 (GSPO); public CS336 runs as above.
+    TRL `clip_ratio/region_mean`, verl `actor/pg_clipfrac`; arXiv 2507.18071 (GSPO); public CS336 runs of
+    ShibukiZero/assignment5-alignment.
     """
     by_design = is_any(level, "sequence") | is_any(loss_type, "gspo", "cispo")
     share = moving_mean(clip_fraction, rows)

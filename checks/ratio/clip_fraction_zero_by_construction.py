@@ -40,8 +40,8 @@ def clip_fraction_zero_by_construction(
     No finding.
 
     ## Known false alarms
-    A loss without clipping, which also logs 0; the conclusion is the same. A log that rounds to two digits, which hides
-    fractions below 0.005.
+    A loss without clipping also logs 0; the conclusion is the same. A log that rounds to two digits hides fractions
+    below 0.005.
 
     ## Remedy
     No change is needed. Judge the step size by the KL between the policies before and after the update, not by the clip

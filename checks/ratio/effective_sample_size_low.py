@@ -38,7 +38,7 @@ def effective_sample_size_low(
     No finding.
 
     ## Known false alarms
-    Weights of whole sequences, whose effective sample size falls to a few percent sooner than that of token weights.
+    The effective sample size of sequence-level weights falls to a few percent sooner than that of token-level weights.
 
     ## Remedy
     Sample more often. Truncate the weights at 2, or reject tokens outside 0.5 to 2. Then fix the difference between

@@ -16,10 +16,10 @@ def importance_weight_off_one(
     """Importance weights scale the update although rollout engine and trainer agree on every token.
 
     ## What it sees
-    Trainer and rollout engine agree per token: the k3 KL is below 0.01, or the mean difference is below 0.11 nats.
-    Severity is **info** if the mean importance weight is outside 0.8 to 1.25 on two consecutive rows. Severity
-    is **warning** if the weight is outside 0.5 to 2 on one row. Severity is **error** if the weight is below 0.25,
-    unless the reward has gained.
+    The check applies if trainer and rollout engine agree per token: the k3 KL is below 0.01, or the mean difference is
+    below 0.11 nats. Severity is **info** if the mean importance weight is outside 0.8 to 1.25 on two consecutive rows.
+    Severity is **warning** if the weight is outside 0.5 to 2 on one row. Severity is **error** if the weight is below
+    0.25, unless the reward has gained.
 
     ## Thresholds
     - `agree`: k3 KL, in nats per token, below which rollout engine and trainer agree token by token.
@@ -49,8 +49,8 @@ def importance_weight_off_one(
     No finding.
 
     ## Known false alarms
-    Small batches with sequence-level weights, which vary widely. Trainers that do not correct the mismatch but log the
-    columns as 0. No weight can be 0, so the check skips rows with a weight of 0.
+    In small batches, sequence-level weights vary widely. Some trainers do not correct the mismatch but log the columns
+    as 0. No weight can be 0, so the check skips rows with a weight of 0.
 
     ## Remedy
     Use weights per token, or the mean over the response (as GSPO does), instead of the sum.

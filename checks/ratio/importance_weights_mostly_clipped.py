@@ -38,7 +38,7 @@ def importance_weights_mostly_clipped(
     No finding.
 
     ## Known false alarms
-    Rejection of whole responses by the product of their ratios, which nearly always rejects long responses.
+    If whole responses are rejected by the product of their ratios, long responses are nearly always rejected.
 
     ## Remedy
     First fix the mismatch: use the same precision on both sides, and fresh weights in the engine. Only then widen the

@@ -14,7 +14,7 @@ def is_weight_degenerate(
     """The mean importance weight is far from 1, so the correction is unreliable.
 
     ## What it sees
-    The mean probability ratio of new to old policy (median of five rows) is below 0.5 or above 2.
+    The check fires if the mean probability ratio of new to old policy (median of five rows) is below 0.5 or above 2.
 
     ## Thresholds
     - `low_ratio`: mean probability ratio below which the check fires.
@@ -37,8 +37,8 @@ def is_weight_degenerate(
     No finding.
 
     ## Known false alarms
-    Sequence-level ratios. Severity is never error, because the standard deviation, the effective sample size and
-    chi-square would show more but are not recorded.
+    Sequence-level ratios quickly leave the range 0.5 to 2. Severity is never error, because the standard deviation, the
+    effective sample size and chi-square would show more but are not recorded.
 
     ## Remedy
     Truncate or mask the weights, sample more often, or fix the mismatch (RAT004).

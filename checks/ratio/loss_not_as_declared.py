@@ -14,20 +14,20 @@ def loss_not_as_declared(
     prompts: Any = None,
     advantages: Any = None,
 ) -> Fires | None:
-    """The loss differs from the one that the settings declare.
+    """The computed loss differs from the declared loss.
 
     ## What it sees
-    On four responses of two lengths, the probe measures the weight that the loss gives to the log-probability of each
-    token. The probe measures the weights at a ratio of 1, and again with a changed ratio of the first token. The
-    weights show how the loss averages over tokens, the level of the ratio (token or sequence), the clip and the KL
-    estimator. The probe fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level` declares a different form,
-    or if the KL term is k3 with the difference reversed.
+    The probe passes four responses of two lengths to the loss and measures the weight of each token's log-probability.
+    The first measurement uses a ratio of 1 for all tokens, and the second changes the ratio of the first token. From
+    the weights, the probe derives how the loss averages over tokens, the ratio level (token or sequence), the clip and
+    the KL estimator. The probe fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level` declares a
+    different form. The probe also fires if the KL term is k3 with the difference reversed.
 
     ## Why it matters
     A mean over tokens gives long responses more weight than a mean over responses, and a constant divisor changes the
-    size of the step. Comparisons of runs by their declared loss are then wrong. The mean of k3 over samples of the
-    policy is the KL. With the reversed difference, the mean is not the KL: tokens that the policy prefers get
-    exponentially large weights.
+    size of the step. If the declaration is wrong, comparisons of runs by their declared loss are also wrong. Over
+    samples of the policy, the mean of k3 is the KL. With the reversed difference, the mean is not the KL: tokens that
+    the policy prefers get exponentially large weights.
 
     ## Example
     ```python
@@ -41,7 +41,7 @@ def loss_not_as_declared(
         clipped = torch.min(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
         return -(clipped * mask).sum() / mask.sum()
     ```
-    Error: loss_type=grpo declares aggregation 'sequence mean', measured is 'token mean'.
+    Error: loss_type=grpo declares the aggregation 'sequence mean', but the probe measured 'token mean'.
 
     ```python
     import torch
@@ -62,10 +62,10 @@ def loss_not_as_declared(
     the `objective`. RAT007 judges the clip bounds, and ADV014 judges the normaliser.
 
     ## Known false alarms
-    A trainer that scales its loss outside the function that the adapter provides.
+    A trainer may scale its loss outside the function that the adapter provides.
 
     ## Remedy
-    Set the loss to what you want to train, or correct the declaration: `grpo-doctor probe` prints the measured formula.
+    Use the loss that you want to train, or correct the declaration. `grpo-doctor probe` prints the measured formula.
 
     ## Sources
     arXiv 2402.03300 (GRPO), 2503.20783 (Dr.GRPO), 2503.14476 (DAPO), 2507.18071 (GSPO), 2506.13585 (CISPO); TRL

@@ -49,8 +49,8 @@ def ratio_not_one_at_first_minibatch(
     No finding.
 
     ## Known false alarms
-    Old log-probabilities from a bf16 inference engine, which differ by about 0.01 per token without any bug. Severity
-    is then **warning**.
+    Old log-probabilities from a bf16 inference engine differ by about 0.01 per token without any bug. Severity is then
+    **warning**.
 
     ## Remedy
     Disable dropout, and use the same engine, temperature and mask for old and new log-probabilities.

@@ -70,9 +70,9 @@ def ratio_or_clip_reversed(
     `argmax`. The probe certifies neither that the old log-probabilities are correct (RAT003) nor the size of a step.
 
     ## Known false alarms
-    Methods that exclude tokens far from the old policy on both sides (IcePop and other double-sided masks). Deliberate
-    training on positive samples only. Ignore RAT007 for double-sided masks and for training on positive samples only.
-    Soft gates and other bounds (SAPO, CISPO, GSPO, a dual clip of 2 or more) pass the probe and cause no false alarms.
+    Some methods exclude tokens far from the old policy on both sides (IcePop and other double-sided masks). Ignore
+    RAT007 for double-sided masks, and for deliberate training on positive samples only. Soft gates and other bounds
+    (SAPO, CISPO, GSPO, a dual clip of 2 or more) pass the probe and cause no false alarms.
 
     ## Remedy
     Use `-torch.min(ratio * A, ratio.clamp(1 - eps, 1 + eps) * A)`, with `ratio = exp(new - old)`.

@@ -67,11 +67,10 @@ def rollout_trainer_logprob_mismatch(
     No finding.
 
     ## Known false alarms
-    Inference engines in bf16, which give about 0.001 without any bug, and about 0.002 with a mixture of experts,
-    starting at the first row. In float32, a healthy run stays below 1e-8. A repetition penalty over the response, for
-    which severity is **info**. The score with the penalty was not lower (0.65, compared with 0.63 without the penalty).
-    Quantised engines and asynchronous rollouts, which differ by design. If the run gains nevertheless, severity
-    stays **warning**.
+    Inference engines in bf16 give about 0.001 without any bug, and about 0.002 with a mixture of experts, starting at
+    the first row. In float32, a healthy run stays below 1e-8. For a repetition penalty over the response, severity is
+    **info**, because the penalty did not lower the score (0.65, compared with 0.63 without the penalty). Quantised
+    engines and asynchronous rollouts differ by design. If the run gains nevertheless, severity stays **warning**.
 
     ## Remedy
     First find out whether rollout engine or trainer is wrong. Then use truncated importance sampling (TRL default, verl
@@ -80,9 +79,8 @@ def rollout_trainer_logprob_mismatch(
     ## Sources
     Yao et al. 2025 (TIS); arXiv 2510.26788; NeMo-RL guide (factor at most 1.05); Tinker's documentation of RL
     hyperparameters (stable below 0.01); arXiv 2510.11370 (1.5e-3 with experts, 6e-4 without); verl FAQ (probability
-    difference normally below 0.005, above 0.01 a fault of the engine); vllm-project/vime#274 (below 0.05 nats); the
-    faults of the engine below that this names.
-    huggingface/trl#5312, THUDM/slime#1411, NVIDIA-NeMo/RL#1801 and #2895.
+    difference normally below 0.005, above 0.01 a fault of the engine); vllm-project/vime#274 (below 0.05 nats); faults
+    of the built-in engine. huggingface/trl#5312, THUDM/slime#1411, NVIDIA-NeMo/RL#1801 and #2895.
     """
     level = moving_median(rollout_gap, 5)
     doubled = (level > bad) & (level > 2 * previous(level, 20))

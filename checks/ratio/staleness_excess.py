@@ -49,8 +49,7 @@ def staleness_excess(
     No finding.
 
     ## Known false alarms
-    Small learning rates, which tolerate more updates. The limits are conventions, so exceeding them alone is not a
-    failure.
+    Small learning rates tolerate more updates. The limits are conventions, so exceeding them alone is not a failure.
 
     ## Remedy
     Use at most two passes, or importance-sampling corrections for asynchronous queues.

@@ -44,8 +44,8 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     No finding.
 
     ## Known false alarms
-    An evaluation set with few prompts. Scores of exactly 0 or 1 are excluded, because they may be the minimum or
-    maximum.
+    With few evaluation prompts, equal scores occur by chance. Scores of exactly 0 or 1 are excluded, because they may
+    be the minimum or maximum.
 
     ## Remedy
     Compare the log-probabilities of one prompt under the evaluated and the trained weights.

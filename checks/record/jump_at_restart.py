@@ -77,7 +77,7 @@ def jump_at_restart(
     No finding.
 
     ## Known false alarms
-    A run that is deliberately resumed with different settings.
+    A run may deliberately be resumed with different settings.
 
     ## Remedy
     Compare the settings that the run printed at both starts. Restore optimizer, scheduler, reference, random state and

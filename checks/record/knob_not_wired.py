@@ -16,11 +16,11 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     """A setting was changed, but the metrics are identical.
 
     ## What it sees
-    The two runs differ in a declared setting that should affect training, such as the seed. Run names, run lengths and
-    logging settings do not count. The metrics of both runs are nevertheless equal to the last printed digit at every
-    shared step. Severity is **error** if every metric that varies is equal. Severity is **warning** if only metrics of
-    the responses (reward, advantages, length, entropy) are equal. The changed setting then does not affect the
-    responses.
+    The check compares two runs that differ in a declared setting that should affect training, such as the seed. Run
+    names, run lengths and logging settings do not count. The check fires if the metrics of both runs are equal to the
+    last printed digit at every shared step. Severity is **error** if every metric that varies is equal. Severity is
+    **warning** if only metrics of the responses (reward, advantages, length, entropy) are equal. The changed setting
+    then does not affect the responses.
 
     ## Thresholds
     - `places`: minimum number of shared steps at which the metrics must be equal.
@@ -52,8 +52,9 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    A few steps whose values are printed with two digits. Runs on stored responses, whose rewards and advantages come
-    from the data and not from the update. A setting that acts only after the last logged step.
+    With few steps and values printed with two digits, metrics may be equal by chance. In runs on stored responses,
+    rewards and advantages come from the data and not from the update. A setting may act only after the last logged
+    step.
 
     ## Remedy
     Print the setting at the place where it is used.

@@ -44,7 +44,7 @@ def metric_carries_no_information(
     No finding.
 
     ## Known false alarms
-    None: the finding is information only.
+    No false alarm is possible: the finding is information only.
 
     ## Remedy
     Log metrics that can change: P(EOS) before suppression instead of the suppression rate, and raw rewards instead of

@@ -39,8 +39,8 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    A counter that restarts with every epoch, which the check cannot distinguish from a resumed run. The finding is
-    information only.
+    The check cannot distinguish a counter that restarts with every epoch from a resumed run. The finding is information
+    only.
 
     ## Remedy
     If the parts are different runs, analyse them separately: cut the log at the line that the finding reports.

@@ -75,7 +75,8 @@ def batches_mostly_equal(
     No finding.
 
     ## Known false alarms
-    Batches of one prompt, in a task that is almost always or almost never solved.
+    If each batch is a single prompt, its rewards are often equal in a task that is almost always or almost never
+    solved.
 
     ## Remedy
     Use more prompts per batch, more responses per prompt, and prompts that the policy solves some of the time.

@@ -50,15 +50,16 @@ def evaluated_text_unlikely(
     No finding.
 
     ## Known false alarms
-    A task whose correct answers are unlikely text, such as proofs in a formal language.
+    The correct answers to a task may be unlikely text, such as proofs in a formal language.
 
     ## Remedy
     Compare ten responses of the last steps with ten of the first. Use a stronger KL term, or stop at the step at which
     the perplexity starts to rise.
 
     ## Sources
-    Rohanjain2312/grpo-reward-hacking-demo: the reward goes from 0.67 to 0.996, that of held-out prompts too, and the
-    perplexity from 4.5 to 18; with the KL held at 0.2 it ends at 6.0. arXiv 2210.10760 (over-optimisation of a proxy).
+    Rohanjain2312/grpo-reward-hacking-demo: the reward rises from 0.67 to 0.996, also on held-out prompts, and the
+    perplexity rises from 4.5 to 18; with a KL kept at 0.2, the perplexity ends at 6.0. arXiv 2210.10760
+    (over-optimisation of a proxy).
     """
     first = baseline(eval_perplexity, 1)
     far = moving_min(eval_perplexity, evaluations) >= grown_factor * first

@@ -53,13 +53,13 @@ def fallback_rewarded(
     No finding.
 
     ## Known false alarms
-    Rewards with deliberate partial credit for text that does not parse.
+    A reward may deliberately give partial credit for text that does not parse.
 
     ## Remedy
     Score the policy's own text. If a default answer is necessary, log its reward under a separate name.
 
     ## Sources
-    beita6969/colab-grpo, training_p30.log: mean reward 0.499 on steps that are all fallback, 0.564 on valid ones.
+    beita6969/colab-grpo, training_p30.log: mean reward 0.499 on steps with only fallbacks, 0.564 on valid steps.
     """
     is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)

@@ -51,7 +51,7 @@ def form_pays_most(
     No finding.
 
     ## Known false alarms
-    Components that are logged without their weight; the gain of correctness then counts with a weight of 1.
+    If components are logged without their weight, the gain of correctness counts with a weight of 1.
 
     ## Remedy
     Reward correctness before format: give formatting a weight of 0.1 or less, and 0 once nearly every response is

@@ -64,7 +64,7 @@ def held_out_score_does_not_follow(
     No finding.
 
     ## Known false alarms
-    A held-out set for a different skill, which is used to detect forgetting. A held-out score that rises only in later
+    A held-out set may measure a different skill, to detect forgetting. A held-out score may rise only in later
     evaluations.
 
     ## Remedy

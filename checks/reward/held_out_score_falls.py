@@ -41,15 +41,15 @@ def held_out_score_falls(
     No finding.
 
     ## Known false alarms
-    A held-out set with few prompts that is scored only a few times.
+    A held-out set may have few prompts and be scored only a few times.
 
     ## Remedy
     Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what the reward
     function rewards (REW002). If the reward also fell, both falls have the same cause (REW009).
 
     ## Sources
-    arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO at a training reward of
-    0.95 continues for 300 steps, in which its score on 34 evaluations slips from 0.897 to 0.874.
+    arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO continues for 300 steps at
+    a training reward of 0.95, while the score over 34 evaluations falls from 0.897 to 0.874.
     """
     below = ~eval_trend.gained & ~eval_trend.fallen & (eval_trend.first - eval_trend.now > eval_trend.shown)
     return fires(

@@ -35,14 +35,14 @@ def judge_failures(
     No finding.
 
     ## Known false alarms
-    A short outage in a long run; the finding clears afterwards. Failures that are excluded from the loss, which only
-    make the batch smaller.
+    After a short outage in a long run, the finding clears. Failures that are excluded from the loss only make the batch
+    smaller.
 
     ## Remedy
     Retry the call, and exclude the sample if it fails again. Never score a failure as 0 or as the batch mean.
 
     ## Sources
-    BoBaCai/grpo-dual warns from 10% heuristic scores on. TRL drops None from reward functions.
+    BoBaCai/grpo-dual warns at 10% heuristic scores or more. TRL drops None from reward functions.
     """
     failing = moving_mean(judge_failure_rate, rows)
     return fires(

@@ -93,10 +93,10 @@ def length_or_format_driven_reward(
     No finding.
 
     ## Known false alarms
-    A short run that learns formatting before content. A formatting component whose name does not indicate formatting.
+    A short run may learn formatting before content. The name of a formatting component may not indicate formatting.
 
-    Tasks whose answer determines the length (counting, listing). Graded rewards that give a longer answer more points.
-    With 30 rows, a squared correlation of 0.5 occurs by chance in fewer than 1 of 10,000 windows.
+    In some tasks, such as counting and listing, the answer determines the length. A graded reward may give a longer
+    answer more points. With 30 rows, a squared correlation of 0.5 occurs by chance in fewer than 1 of 10,000 windows.
 
     ## Remedy
     Reward length only for correct answers, and penalise only lengths near the limit. If only formatting is learned,

@@ -43,8 +43,8 @@ def longer_responses_score_higher(
     No finding.
 
     ## Known false alarms
-    Tasks whose answer determines the length, such as counting and listing. Saved responses that were chosen by their
-    reward.
+    In some tasks, such as counting and listing, the answer determines the length. The saved responses may have been
+    chosen by their reward.
 
     ## Remedy
     Compare a long and a short response of equal correctness. If the long response scores higher, remove length from the

@@ -66,10 +66,10 @@ def multi_task_or_multi_reward_imbalance(
     """One reward component or task improves at the expense of another.
 
     ## What it sees
-    Starting at the 20th reward, a component of the reward, or the mean reward of a task, has fallen beyond its noise
-    (`series.trajectory`). The component or task must have lost half of its best level and a fiftieth of the whole
-    reward. The total reward must not have fallen, or must never have changed by more than a fifth of its level.
-    Components that are named after formatting or a penalty and were never above 0 are ignored, because they only
+    Starting at the 20th reward, the check fires if a component of the reward, or the mean reward of a task, has fallen
+    beyond its noise (`series.trajectory`). The component or task must have lost half of its best level and a fiftieth
+    of the whole reward. The total reward must not have fallen, or must never have changed by more than a fifth of its
+    level. Components that are named after formatting or a penalty and were never above 0 are ignored, because they only
     measure costs.
 
     ## Thresholds
@@ -96,7 +96,7 @@ def multi_task_or_multi_reward_imbalance(
     No finding.
 
     ## Known false alarms
-    A shaping term that is faded out by design. A penalty whose name does not indicate a penalty.
+    A shaping term may be faded out by design. The name of a penalty may not indicate a penalty.
 
     ## Remedy
     Normalise each component within its group before you add the components. With several tasks, give each task its

@@ -52,13 +52,13 @@ def outcome_hides_fallback(
     No finding.
 
     ## Known false alarms
-    A success rate that is measured by another process on another prompt set.
+    Another process may measure the success rate on another prompt set.
 
     ## Remedy
     Count an invalid response as a failure, and report the fallback rate in the same line as the success rate.
 
     ## Sources
-    beita6969/colab-grpo, training_p30.log: accuracy 36.0% on steps that are 99.6% fallback, 47.3% on the others.
+    beita6969/colab-grpo, training_p30.log: accuracy 36.0% on steps with 99.6% fallbacks, 47.3% on other steps.
     """
     is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)

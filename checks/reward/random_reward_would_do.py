@@ -19,9 +19,9 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     """A Qwen model improved, but there is no control run with a random reward.
 
     ## What it sees
-    NEW trains a model of the Qwen2 family and learns, and BASE is not a control run. The reward, task or name of a
-    control run contains a word such as random, spurious, shuffled or format. The check also fires if BASE is a control
-    run and NEW is not better beyond noise.
+    The check fires if NEW trains a model of the Qwen2 family and learns, and BASE is not a control run. The reward,
+    task or name of a control run contains a word such as random, spurious, shuffled or format. The check also fires if
+    BASE is a control run and NEW is not better beyond noise.
 
     ## Why it matters
     Qwen2.5-Math-7B gained 21.4 points on MATH-500 with a random reward, 16.4 with a format reward, and 29.1 with the
@@ -47,7 +47,7 @@ def random_reward_would_do(found: Comparison) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    Tasks that are not in any pretraining data. Severity is only **info**: nothing is wrong with the run.
+    A task may not occur in any pretraining data. Severity is only **info**, because nothing is wrong with the run.
 
     ## Remedy
     Train one more run with the same settings and a random reward. The gain of the control run does not come from the

@@ -54,8 +54,8 @@ def reward_collapse(
     No finding.
 
     ## Known false alarms
-    A curriculum that moves to hard prompts, which also lowers the reward. For the rate of false alarms in simulations,
-    see `benchmarks/trajectory.md`.
+    A curriculum that moves to hard prompts also lowers the reward. For the rate of false alarms in simulations, see
+    `benchmarks/trajectory.md`.
 
     ## Remedy
     Find the cause first: findings that explain REW009 come before it in the report. Then roll back to a checkpoint

@@ -102,10 +102,10 @@ def reward_constant_or_saturated(
     No finding.
 
     ## Known false alarms
-    A finished run on a small task, which ends with a constant reward. Severity is therefore **info** if the reward
-    reached its maximum. A small batch on a task with rare success (8 responses, 2% correct), which may have no success
-    for 20 steps by chance. The finding clears at the first success. A reward scale with an unknown maximum above 1: a
-    solved run with rewards up to 2.5 is reported as constant (warning).
+    A finished run on a small task ends with a constant reward, so severity is **info** if the reward reached its
+    maximum. On a task with rare success (8 responses, 2% correct), a small batch may have no success for 20 steps by
+    chance. The finding clears at the first success. If the maximum of the reward is unknown and above 1, a solved run
+    is reported as constant (warning), for example with rewards up to 2.5.
 
     ## Remedy
     If the task is solved, stop the run or use harder prompts. If there is no signal, first test the reward function on

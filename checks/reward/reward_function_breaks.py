@@ -56,7 +56,7 @@ def reward_function_breaks(reward: Any, graded: Any, tokenizer: Any = None, rend
     accuracy of the verifier (see REW012), timeouts, or the behaviour of a remote judge under load.
 
     ## Known false alarms
-    A function that takes token ids instead of texts.
+    The probe also fires for a function that takes token ids instead of texts.
 
     ## Remedy
     Catch parsing exceptions, and return 0 or None.

@@ -92,8 +92,8 @@ def reward_hacking_divergence(
     No finding.
 
     ## Known false alarms
-    A run that learns formatting first and content later: the other metric stays near 0 for a while, which is a warning,
-    not an error. Fewer than eight held-out scores, which are not judged.
+    If a run learns formatting first and content later, the other metric stays near 0 for a while, which is a warning,
+    not an error. Fewer than eight held-out scores are not judged.
 
     ## Remedy
     Read ten responses of the last steps. Close the loophole in the reward function, and log the reward together with

@@ -40,13 +40,14 @@ def reward_scale_or_ema_shift(
     No finding.
 
     ## Known false alarms
-    A sparse and unbounded reward, nearly all of which goes to a few responses: mean and spread then rise together.
+    If a reward is sparse and unbounded, a few responses get nearly all of it, so mean and spread rise together.
 
     ## Remedy
     Use one scale for the whole run, and normalise only within the group.
 
     ## Sources
-    BoBaCai/grpo-dual: per-task EMA (decay 0.99) with a variance floor took the spread from 0.069 to 0.689 at one step.
+    BoBaCai/grpo-dual: per-task EMA (decay 0.99) with a variance floor raised the spread from 0.069 to 0.689 at one
+    step.
     """
     mean, spread = moving_median(reward_mean, rows), moving_median(reward_std, rows)
     mean_factor, spread_factor = mean / previous(mean, rows), spread / previous(spread, rows)

@@ -53,7 +53,7 @@ def reward_without_the_task(
     No finding.
 
     ## Known false alarms
-    Classification, where one sentence is the correct answer to many prompts. Tasks for which a refusal is the correct
+    In classification, one sentence is the correct answer to many prompts. In some tasks, a refusal is the correct
     response.
 
     ## Remedy

@@ -55,8 +55,7 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     injection of one sentence.
 
     ## Known false alarms
-    Tasks in which several answers are correct at once, or in which formatting alone should get the same reward as the
-    answer.
+    In some tasks, several answers are correct at once, or formatting alone should get the same reward as the answer.
 
     ## Remedy
     Compare one final answer as a whole, and exclude responses that cannot be judged.

@@ -49,8 +49,8 @@ def wrong_answers_rewarded(
     No finding.
 
     ## Known false alarms
-    A reward for something other than the answer, such as a phase that trains only the format. A reference column that
-    contains something other than the answer.
+    A reward may score something other than the answer, for example in a phase that trains only the format. The
+    reference column may contain something other than the answer.
 
     ## Remedy
     Score ten correct and ten wrong answers yourself. Check that answers and references stay paired after shuffling, and

@@ -34,7 +34,8 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     No finding.
 
     ## Known false alarms
-    None if gap and probability are means over the same tokens. Rounding of printed digits stays within `slack`.
+    No false alarm is possible if gap and probability are means over the same tokens. Rounding of printed digits stays
+    within `slack`.
 
     ## Remedy
     Compute the logit gap and the probability from the same raw logits over the same positions.

@@ -21,9 +21,9 @@ def logit_clip_signature(
     """The top-1 probability is constant, which indicates that logits are clipped.
 
     ## What it sees
-    The top-1 probability is between 0.01 and 0.99 and changes by less than 0.0001 from row to row, 7 times in a row. If
-    every logit is clipped to [-C, C] or [0, C], the top-1 probability is at most 1 / (1 + (V - 1) exp(-C)). The report
-    shows the clip C that fits the constant value for the declared `vocab_size`.
+    The check fires if the top-1 probability is between 0.01 and 0.99 and changes by less than 0.0001 from row to row, 7
+    times in a row. If every logit is clipped to [-C, C] or [0, C], the top-1 probability is at most 1 / (1 + (V - 1)
+    exp(-C)). The report shows the clip C that fits the constant value for the declared `vocab_size`.
 
     ## Thresholds
     - `within`: change in the probability from row to row below which the probability counts as constant.
@@ -45,8 +45,9 @@ def logit_clip_signature(
     No finding.
 
     ## Known false alarms
-    A column printed with two or three decimals. A frozen policy on a fixed batch. A policy that learns is not reported:
-    its mean top-1 probability over sampled positions varies by more than 0.001 from row to row.
+    A column printed with two or three decimals may be constant. The probability of a frozen policy on a fixed batch is
+    also constant. A policy that learns is not reported: its mean top-1 probability over sampled positions varies by
+    more than 0.001 from row to row.
 
     ## Remedy
     Remove the clip, or set it to at least ln V + 7.

@@ -51,9 +51,9 @@ def logit_saturation(
     No finding.
 
     ## Known false alarms
-    Short structured answers, which are nearly certain if they are correct: a finished small task has a gap of 6.6 and a
-    probability of 0.985. The largest logit alone, which is not shift-invariant and not comparable across models (see
-    SHP002). A measurement at a single position.
+    Short structured answers are nearly certain if they are correct: a finished small task has a gap of 6.6 and a
+    probability of 0.985. The largest logit alone is neither shift-invariant nor comparable across models (see SHP002).
+    A measurement at a single position is not representative.
 
     ## Remedy
     First measure logit gap and top-1 probability over all response positions. Then proceed as for an entropy collapse:

@@ -7,9 +7,9 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     """The largest logit keeps growing from its starting level.
 
     ## What it sees
-    On 3 of 5 rows, the mean largest logit is more than 8 above the median of the first 5 rows. In addition, the mean
-    largest logit rises over the last 10 rows (Kendall's tau above 0.4). There is no absolute limit: a healthy SmolLM2
-    has values of 25 to 27, and a healthy tiny model has values of 7 to 9.
+    The check fires if, on 3 of 5 rows, the mean largest logit is more than 8 above the median of the first 5 rows. In
+    addition, the mean largest logit must rise over the last 10 rows (Kendall's tau above 0.4). There is no absolute
+    limit: a healthy SmolLM2 has values of 25 to 27, and a healthy tiny model has values of 7 to 9.
 
     ## Thresholds
     - `above`: increase in the mean largest logit over its baseline above which the check fires.

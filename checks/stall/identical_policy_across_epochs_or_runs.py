@@ -16,10 +16,10 @@ def identical_policy_across_epochs_or_runs(
     """Two runs or two epochs have identical policies, although their settings differ.
 
     ## What it sees
-    At least 99.9% of the responses to the same prompt at the same step have the same text in BASE and NEW.
-    Nevertheless, a setting that should affect training differs. With `compare --weights BASE NEW`, the check also fires
-    if every tensor differs between the checkpoints by less than 1e-4 of its norm. The factors of a LoRA adapter are
-    multiplied before the comparison.
+    The check fires if at least 99.9% of the responses to the same prompt at the same step have the same text in BASE
+    and NEW. In addition, a setting that should affect training must differ. With `compare --weights BASE NEW`, the
+    check also fires if every tensor differs between the checkpoints by less than 1e-4 of its norm. The factors of a
+    LoRA adapter are multiplied before the comparison.
 
     ## Thresholds
     - `same`: minimum share of responses with identical text, 0 to 1.
@@ -53,9 +53,9 @@ def identical_policy_across_epochs_or_runs(
     No finding.
 
     ## Known false alarms
-    The first step of runs with the same seed and initial weights. A short run at a small learning rate. Over a hundred
-    steps of Adam, a rate of 1e-6 changes a weight by at most 1e-4, which is small compared with large weights. If the
-    reward rose, the change in the weights had an effect.
+    On the first step, runs with the same seed and initial weights are identical. A short run at a small learning rate
+    barely changes the weights: over a hundred steps of Adam, a rate of 1e-6 changes a weight by at most 1e-4, which is
+    small compared with large weights. If the reward rose, the change in the weights had an effect.
 
     ## Remedy
     Check that the setting reaches the code, that the learning rate is large enough, and that the parameters are in the

@@ -106,7 +106,7 @@ def learning_stall(
     No finding.
 
     ## Known false alarms
-    Tasks where success is rare: the reward is flat for hundreds of steps and then rises quickly.
+    In tasks with rare success, the reward is flat for hundreds of steps and then rises quickly.
 
     ## Remedy
     Check in this order: signal (groups with differing rewards), updates (weight change, learning rate), response limit

@@ -58,8 +58,8 @@ def lr_too_small_or_large(
     No finding.
 
     ## Known false alarms
-    The first updates after a change in the template, to which the policy adapts. Movement that is measured on tokens
-    that the policy did not sample, if the rollout engine's log-probabilities are not recorded.
+    After a change in the template, the first updates may be large, because the policy adapts. If the rollout engine's
+    log-probabilities are not recorded, the movement may be measured on tokens that the policy did not sample.
 
     ## Remedy
     Use a learning rate of 5e-7 to 3e-6 for full fine-tuning and 5e-6 to 5e-5 for LoRA (TRL: 1e-6 and 1e-5). Small

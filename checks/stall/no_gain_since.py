@@ -40,8 +40,8 @@ def no_gain_since(
     No finding.
 
     ## Known false alarms
-    A gain that is too small to be distinguished from noise. A policy whose held-out score or response length still
-    improves at the same reward.
+    A gain may be too small to be distinguished from noise. The held-out score or the response length may still improve
+    at the same reward.
 
     ## Remedy
     Stop at the start of the plateau, or change the setting that limits the run. Use prompts that the model solves some

@@ -30,9 +30,9 @@ def parameters_not_trainable_or_not_stepped(
     """Parameters get no gradient although the rewards differ.
 
     ## What it sees
-    The gradient norm is exactly 0 on 8 recorded steps in a row, although rewards differ in at least half of the groups.
-    If the share of zero-variance groups is not recorded, advantages with a spread or a positive maximum are the signal.
-    In supervised and preference training, a loss above 0.01 is the signal.
+    The check fires if the gradient norm is exactly 0 on 8 recorded steps in a row, although rewards differ in at least
+    half of the groups. If the share of zero-variance groups is not recorded, advantages with a spread or a positive
+    maximum are the signal. In supervised and preference training, a loss above 0.01 is the signal.
 
     ## Thresholds
     - `rows`: number of consecutive recorded steps with a gradient norm of 0 at or above which the check fires.
@@ -58,7 +58,7 @@ def parameters_not_trainable_or_not_stepped(
     No finding.
 
     ## Known false alarms
-    A logger that rounds small norms to 0, or a library that never measures the norm (modelscope/ms-swift#5890).
+    A logger may round small norms to 0, or a library may never measure the norm (modelscope/ms-swift#5890).
 
     ## Remedy
     Run one backward pass and check the gradients.

@@ -18,10 +18,10 @@ def policy_at_rest(
     """The policy is not learning: advantages are small and the KL to the reference does not rise.
 
     ## What it sees
-    The check applies to runs that record no reward at all. The size of the advantages is below 0.1 and has stayed
-    within 25% of its first value. In addition, the KL to the reference has risen by at most a tenth of its first value.
-    Both conditions must be true on 40 rows, or on 3 rows that are means over an epoch (`rows = epochs`). If rewards are
-    recorded, STL001 judges whether the run learns.
+    The check applies to runs that record no reward at all. The check fires if the size of the advantages is below 0.1
+    and has stayed within 25% of its first value. In addition, the KL to the reference must have risen by at most a
+    tenth of its first value. Both conditions must be true on 40 rows, or on 3 rows that are means over an epoch (`rows
+    = epochs`). If rewards are recorded, STL001 judges whether the run learns.
 
     ## Thresholds
     - `early_rows`: number of rows before which the check does not fire.
@@ -50,7 +50,7 @@ def policy_at_rest(
     No finding.
 
     ## Known false alarms
-    Advantages of the form A = r - mean, which are small by design if the rewards are nearly equal.
+    Advantages of the form A = r - mean are small by design if the rewards are nearly equal.
 
     ## Remedy
     Log the reward first. Then check in this order: whether rewards differ within a group, how large the advantages are,

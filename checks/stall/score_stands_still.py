@@ -48,12 +48,12 @@ def score_stands_still(
     """The success rate or the held-out score is constant: the policy gives the same answers.
 
     ## What it sees
-    The last eight or more values of the success rate are the same number, and make up at least half of all values. If
-    no success rate is recorded, the check uses the held-out score. The number must be above 0 and below the score of a
-    solved task. Rounding must not explain the equal values: the number has more than three digits, or the last change
-    was 0.02 or more. Severity is **warning**, and **error** if the number is 30% below the highest value. If the score
-    has gained, the check fires only after eight rows with a loss of exactly 0, because no update then changes the
-    policy. The onset is the first of the equal values.
+    The check fires if the last eight or more values of the success rate are the same number, and make up at least half
+    of all values. If no success rate is recorded, the check uses the held-out score. The number must be above 0 and
+    below the score of a solved task. Rounding must not explain the equal values: the number must have more than three
+    digits, or the last change must be 0.02 or more. Severity is **warning**, and **error** if the number is 30% below
+    the highest value. If the score has gained, the check fires only after eight rows with a loss of exactly 0, because
+    no update then changes the policy. The onset is the first of the equal values.
 
     ## Thresholds
     - `measured`: minimum number of consecutive equal values.
@@ -77,16 +77,16 @@ def score_stands_still(
     No finding.
 
     ## Known false alarms
-    A small evaluation set with greedy decoding, for a policy that has converged below its maximum. Values of 0, and
-    values of a solved task, which other reward checks judge.
+    On a small evaluation set with greedy decoding, a policy that has converged below its maximum may have a constant
+    score. Other reward checks judge values of 0 and values of a solved task.
 
     ## Remedy
     Read the responses. Roll back to a checkpoint before the onset. Then use an entropy bonus, smaller updates, or a
     reward function that does not reward the repeated answer.
 
     ## Sources
-    esmaeil-abedi-dev/verifier-as-reward: REINFORCE from an accuracy of 0.99 to one of 0.6, at which it stays for 17
-    evaluations while every case is refused; from another start it "gains" 0.55 that way.
+    esmaeil-abedi-dev/verifier-as-reward: with REINFORCE, the accuracy falls from 0.99 to 0.6 and stays there for 17
+    evaluations while every case is refused; from a different start, the accuracy rises by 0.55 in the same way.
     """
     rate = total(success_rate == success_rate) > 0
     gained, solved = where(rate, success_gained, eval_gained) > 0, where(rate, success_solved, eval_solved) > 0

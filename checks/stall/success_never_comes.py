@@ -57,16 +57,16 @@ def success_never_comes(
     No finding.
 
     ## Known false alarms
-    Tasks where success is rare in small batches and comes late. The finding clears with the first success, or with the
-    first held-out score above the minimum.
+    In some tasks, success is rare in small batches and comes late. The finding clears with the first success, or with
+    the first held-out score above the minimum.
 
     ## Remedy
     First check that a correct answer counts as correct. Then use easier prompts, a supervised start, or partial credit.
 
     ## Sources
     Harikishanth/CloudSRE: none of 50 episodes is resolved, while the reward is between -6.59 and -5.93.
-    xiaoman654/WarmGiGPO-WebShop: two wins in 32 batches, and held-out scores of 0 to 0.016; from a warm start the same
-    batches have four, and the held-out score goes to 0.33.
+    xiaoman654/WarmGiGPO-WebShop: two wins in 32 batches, and held-out scores of 0 to 0.016; with a warm start, the same
+    number of batches has four wins, and the held-out score rises to 0.33.
     """
     n, never = total(success_rate == success_rate), best(success_rate) <= 0
     evaluated = total(eval_score == eval_score)

@@ -85,7 +85,7 @@ def loss_does_not_fall(
     No finding.
 
     ## Known false alarms
-    A data mixture or curriculum that moves to harder data. Losses with a term that grows by design. RL losses are not
+    A data mixture or curriculum may move to harder data. A loss may have a term that grows by design. RL losses are not
     judged, because their values are not informative.
 
     ## Remedy

@@ -40,7 +40,7 @@ def overfitting(
     No finding.
 
     ## Known false alarms
-    Few held-out examples. Models that are judged by task accuracy, which may rise for another epoch after the held-out
+    With few held-out examples, the held-out loss is noisy. Task accuracy may rise for another epoch after the held-out
     loss starts to rise.
 
     ## Remedy
@@ -48,8 +48,8 @@ def overfitting(
     dropout.
 
     ## Sources
-    Textbook knowledge: the loss is the first to turn. A supervised run of a tiny model in TRL, made for it
-    (`tests/data`).
+    Textbook knowledge: the held-out loss rises before other metrics get worse. A supervised run of a tiny model in TRL,
+    made for this check (`tests/data`).
     """
     low, now = lowest(eval_loss), latest(eval_loss)
     learns = ~(latest(loss) >= baseline(loss, 1))

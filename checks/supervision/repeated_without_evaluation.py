@@ -10,8 +10,9 @@ def repeated_without_evaluation(
     """The training data were repeated, and the log has no held-out evaluation.
 
     ## What it sees
-    At least 1.5 epochs have passed, and neither a held-out loss nor a held-out score has been logged. Severity is
-    always **info**, because repeating the data is common, and only an evaluation can show whether it did harm.
+    The check fires if at least 1.5 epochs have passed, and neither a held-out loss nor a held-out score has been
+    logged. Severity is always **info**, because repeating the data is common, and only an evaluation can show whether
+    it did harm.
 
     ## Thresholds
     - `passes`: number of epochs at or above which the check fires; at 1.5, half of the data were used twice.
@@ -36,8 +37,8 @@ def repeated_without_evaluation(
     No finding.
 
     ## Known false alarms
-    Evaluations that are logged to another file. Epochs that are counted from 1: the second epoch then counts as 2 from
-    its first row.
+    Evaluations may be logged to another file. If epochs are counted from 1, the second epoch counts as 2 from its first
+    row.
 
     ## Remedy
     Hold out some of the data, evaluate on them every few steps, and keep the checkpoint with the best result.

@@ -49,7 +49,8 @@ def double_bos(
     of an inference server, which tokenises the rendered text again.
 
     ## Known false alarms
-    Model families that were trained with two BOS tokens (none is known). Tokenizers without a BOS token are not judged.
+    A model family may have been trained with two BOS tokens (none is known). Tokenizers without a BOS token are not
+    judged.
 
     ## Remedy
     Set `add_special_tokens=False` when you tokenise text that a template has rendered.

@@ -25,7 +25,7 @@ def eos_not_expected_at_target_end(
     certifies neither that generation stops at the EOS (TOK004) nor that freely generated answers end.
 
     ## Known false alarms
-    A base model before any supervised stage. Answers that can reasonably continue.
+    A base model before any supervised stage has not learned to stop. Some answers can reasonably continue.
 
     ## Remedy
     Label the EOS (see TOK003), then repeat the supervised stage.

@@ -14,10 +14,10 @@ def eos_set_incomplete(
     """The trainer or the rollout engine does not treat the end-of-turn token as EOS.
 
     ## What it sees
-    More than a quarter of the responses count as truncated on 3 of 5 rows. Nevertheless, the mean length is below nine
-    tenths of the truncated share times the longest length. If one limit truncates responses, all truncated responses
-    have the longest length, so the mean cannot be below the share times the longest length. The responses therefore
-    ended with a token that the trainer does not check.
+    The check fires if more than a quarter of the responses count as truncated on 3 of 5 rows. In addition, the mean
+    length must be below nine tenths of the truncated share times the longest length. If one limit truncates responses,
+    all truncated responses have the longest length, so the mean cannot be below the share times the longest length. The
+    responses therefore ended with a token that the trainer does not check.
 
     ## Thresholds
     - `most`: share of responses that count as truncated, 0 to 1, above which the check fires.
@@ -47,8 +47,8 @@ def eos_set_incomplete(
     No finding.
 
     ## Known false alarms
-    Limits that differ between responses: one limit for prompt and response together, or one limit per turn. For the
-    probe, samplers with `min_new_tokens` above 0, which suppress the terminator only at the start.
+    Limits may differ between responses: one limit for prompt and response together, or one limit per turn. The probe
+    also fires for samplers with `min_new_tokens` above 0, which suppress the terminator only at the start.
 
     ## Remedy
     Add every terminator to the EOS tokens of generation. Detect the end of a response by the engine's finish reason.

@@ -73,8 +73,8 @@ def pad_equals_eos_label_mask(
     examples (which also drops the EOS), or the loss that is computed from the labels.
 
     ## Known false alarms
-    Deliberate training on the prompt as well as on the answer. Training stages of a base model that, by design, do not
-    teach the model to stop.
+    Training on the prompt as well as on the answer may be deliberate. By design, some training stages of a base model
+    do not teach the model to stop.
 
     ## Remedy
     Mask labels by attention mask or by length, not by pad id.

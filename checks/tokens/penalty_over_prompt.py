@@ -47,7 +47,7 @@ def penalty_over_prompt(
     include the penalties.
 
     ## Known false alarms
-    A processor that forbids or requires words of the prompt by design, such as a copy constraint.
+    A processor may forbid or require words of the prompt by design, for example as a copy constraint.
 
     ## Remedy
     Use `prompt_ignore_length` in HF's RepetitionPenaltyLogitsProcessor, or a processor that remembers the prompt's

@@ -10,8 +10,9 @@ def retokenisation_drift(events: Column) -> Fires:
     """The loss uses ids that were re-tokenised from text instead of the sampled ids.
 
     ## What it sees
-    The log contains the line "Inconsistent training and inference tokenization detected". The multi-turn rollout of
-    verl writes this line if tokenising the whole conversation and tokenising each turn give different ids.
+    The check fires if the log contains the line "Inconsistent training and inference tokenization detected". The
+    multi-turn rollout of verl writes this line if tokenising the whole conversation and tokenising each turn give
+    different ids.
 
     ## Why it matters
     The same text can be split into different tokens. With a different split, the loss uses the log-probabilities of ids
@@ -32,7 +33,7 @@ def retokenisation_drift(events: Column) -> Fires:
     No finding.
 
     ## Known false alarms
-    Line breaks between turns that only the template writes: verl's mode `strict` reports these line breaks, but
+    verl's mode `strict` also reports line breaks between turns that only the template writes; the mode
     `ignore_strippable` does not.
 
     ## Remedy

@@ -20,11 +20,11 @@ def sft_rl_template_mismatch(
     """The prompt template of RL differs from that of the supervised stage.
 
     ## What it sees
-    The check uses the share of responses whose first token can start a valid response. The share is below 0.9 over the
-    first 5 rows, and below 0.95 over the last 5 rows. The check excludes rows with a sampling temperature above 1.1,
-    and rows on which rollout engine and trainer disagree (k3 above 0.001). On the excluded rows, the generator is the
-    cause. The check fires on 3 of 5 rows. Records only suggest that the templates differ; the probe proves the
-    difference.
+    The check uses the share of responses whose first token can start a valid response. The check fires if this share is
+    below 0.9 over the first 5 rows, and below 0.95 over the last 5 rows, on 3 of 5 rows. The check excludes rows with a
+    sampling temperature above 1.1, and rows on which rollout engine and trainer disagree (k3 above 0.001). On the
+    excluded rows, the cause is the generator, not the template. Records only suggest that the templates differ; the
+    probe proves the difference.
 
     ## Thresholds
     - `low`: share of responses with a valid first token at the start, 0 to 1, below which the check fires.
@@ -49,7 +49,7 @@ def sft_rl_template_mismatch(
     No finding.
 
     ## Known false alarms
-    A base model without a supervised stage, which has not learned a format.
+    A base model without a supervised stage has not learned a format.
 
     ## Remedy
     Render both stages with one function and compare the ids (probe TOK001).

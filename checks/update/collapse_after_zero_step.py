@@ -53,15 +53,15 @@ def collapse_after_zero_step(
     No finding.
 
     ## Known false alarms
-    A gradient norm that was rounded to 0.0. A collapse caused by the prompts of a single batch.
+    The gradient norm may have been rounded to 0.0. The prompts of a single batch may cause a collapse.
 
     ## Remedy
     Check the other effects of an update: the mode of the model, gradient checkpointing, the transfer of weights
     (GEN001, GEN002).
 
     ## Sources
-    beita6969/colab-grpo's log: step 4 updates at learning rate 0, step 5 is 6 of 6 fallback; two earlier runs behave
-    the same at step 2.
+    beita6969/colab-grpo's log: the update at step 4 has learning rate 0, and all 6 responses of step 5 are fallbacks;
+    two earlier runs behave in the same way at step 2.
     """
     healthy, collapsed = invalid_rate <= HEALTHY, invalid_rate >= COLLAPSED
     still = (learning_rate == 0) | (grad_norm == 0) | (weight_delta == 0)

@@ -53,15 +53,15 @@ def collapse_heals_without_update(
     No finding.
 
     ## Known false alarms
-    A log that marks updates incorrectly (for example, accumulation steps that are logged as updates). A very unequal
-    mix of tasks.
+    A log may mark updates incorrectly, for example if accumulation steps are logged as updates. With a very unequal mix
+    of tasks, the share of invalid responses depends on the batch.
 
     ## Remedy
     Run the probes of the generation state, GEN001 and GEN002. Do not change the optimisation.
 
     ## Sources
-    beita6969/colab-grpo's log: 27 episodes, 26 ended directly after a step without an update, the 27th is cut by the
-    end.
+    beita6969/colab-grpo's log: of 27 collapses, 26 ended directly after a step without an update, and the log ends
+    during the 27th.
     """
     collapsed = invalid_rate >= COLLAPSED
     was = previous(collapsed) == 1

@@ -25,9 +25,9 @@ def collapse_insensitive_to_lr(
     """Rollouts collapse after updates equally often at two different learning rates.
 
     ## What it sees
-    The learning rates of the two runs differ at least fivefold. In both runs, the share of updates that are followed by
-    a collapsed rollout is above 0.3 (lower Wilson bound). In a collapsed rollout, nearly all responses are invalid. The
-    shares of the two runs differ by at most 0.1.
+    The check compares two runs whose learning rates differ at least fivefold. In a collapsed rollout, nearly all
+    responses are invalid. The check fires if, in both runs, the share of updates that are followed by a collapsed
+    rollout is above 0.3 (lower Wilson bound). The shares of the two runs must differ by at most 0.1.
 
     ## Thresholds
     - `ratio`: minimum ratio of the two learning rates.
@@ -66,7 +66,7 @@ def collapse_insensitive_to_lr(
     No finding.
 
     ## Known false alarms
-    Learning rates that are both far too high.
+    Both learning rates may be far too high.
 
     ## Remedy
     Check the other effects of an update. Generate in eval mode without gradient checkpointing.

@@ -59,7 +59,7 @@ def collapse_larger_than_policy_movement(
     No finding.
 
     ## Known false alarms
-    Batches whose tasks have very different shares of valid responses.
+    The tasks of successive batches may have very different shares of valid responses.
 
     ## Remedy
     Test the generator with the probes GEN001, GEN002 and PAD001. Do not change the optimisation.

@@ -43,7 +43,7 @@ def skip_update_oscillation(
     No finding.
 
     ## Known false alarms
-    Two kinds of batches that alternate for another reason.
+    Two kinds of batches may alternate for another reason.
 
     ## Remedy
     Log the share of valid responses separately after an update and after a skip. Then look for state that persists

@@ -47,7 +47,7 @@ def update_event_not_an_optimizer_step(
     No finding.
 
     ## Known false alarms
-    Logs that count micro-batches of an accumulation as updates.
+    Some logs count the micro-batches of an accumulation as updates.
 
     ## Remedy
     Log the update after `optimizer.step()` returns, with the norm of the weight change. Check that the optimizer

@@ -12,8 +12,8 @@ import msgspec
 
 FILE = Path(__file__).with_name("measured.json")
 UNMEASURED = "not measured yet"
-ARMS = {"mended": "fixed in place", "rolled-back": "fixed and rolled back"}
-"""Display names of the treatments that are not remedies."""
+ARMS = {"mended": ", fixed in place", "rolled-back": ", fixed and rolled back"}
+"""Additions to the name of an experiment for the treatments that are not remedies."""
 VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect", "harms": "makes it worse"}
 """Display names of the verdicts of the experiments."""
 
@@ -66,11 +66,11 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
     def early(self, fault: str) -> str:
         """Return a sentence that states how early the fault was found."""
         assert self.lead is not None
-        shown = "does not show it by the end" if self.reward is None else f"shows it at step {self.reward:.0f}"
+        shown = "do not find it by the last step" if self.reward is None else f"find it at step {self.reward:.0f}"
         return (
-            f"`{fault}`, starting at step {self.begins}: found at step {self.named:.0f}; the reward alone {shown}, "
-            f"{self.lead:.0f} steps or {self.lead / self.steps:.0%} of the run later "
-            f"({_seeds(self.seeds)})"
+            f"`{fault}`, active since step {self.begins}: the check finds it at step {self.named:.0f}; "
+            f"the reward checks alone {shown} "
+            f"(lead: {self.lead:.0f} steps, {self.lead / self.steps:.0%} of the run; {_seeds(self.seeds)})"
         )
 
 
@@ -90,9 +90,9 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         speed = f" in {self.recovered:.0f} steps" if self.recovered is not None and self.verdict == "recovers" else ""
         return (
-            f"experiment `{self.fault}`, {ARMS.get(self.arm, self.arm)}: {VERDICTS[self.verdict]}{speed} "
-            f"(score {self.end:.2f}; {self.alone:.2f} untreated, {self.twin:.2f} without the fault; "
-            f"{_seeds(self.seeds)})"
+            f"experiment `{self.fault}`{ARMS.get(self.arm, '')}: {VERDICTS[self.verdict]}{speed} "
+            f"(score {self.end:.2f}, compared with {self.alone:.2f} without a remedy "
+            f"and {self.twin:.2f} without the fault; {_seeds(self.seeds)})"
         )
 
 

@@ -129,7 +129,8 @@ class LossForm(msgspec.Struct, kw_only=True):
             for part, wanted in values.get(str(settings.get(setting)), {}).items():
                 measured = getattr(self, part)
                 if measured and measured != wanted:
-                    found.append(f"{setting}={settings[setting]} declares {part} {wanted!r}, measured is {measured!r}")
+                    declared = f"{setting}={settings[setting]} declares the {part} {wanted!r}"
+                    found.append(f"{declared}, but the probe measured {measured!r}")
         return found
 
 

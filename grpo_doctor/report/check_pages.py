@@ -18,7 +18,9 @@ def page(catalogue: Catalogue, check: Check) -> str:
     if check.seen is not None:
         facts.append(_seen(check))
     if check.needs:
-        facts.append("Needs " + ", ".join(" or ".join(f"`{f}`" for f in need.fields) for need in check.needs) + ".")
+        facts.append(
+            "The check needs " + ", ".join(" or ".join(f"`{f}`" for f in need.fields) for need in check.needs) + "."
+        )
     limits = check.limits
     if limits:
         silent = ", ".join(f"`{name}` = {value}" for name, value in limits.items() if name not in check.meanings)
@@ -27,8 +29,10 @@ def page(catalogue: Catalogue, check: Check) -> str:
         )
     explained = [f"{code} {catalogue.checks[code].name}" for code in check.explains if code in catalogue.checks]
     if explained:
-        holds = "while it holds" if check.explains_from is Severity.INFO else f"at {check.explains_from} or above"
-        facts.append(f"Explains, {holds}: " + ", ".join(explained) + ".")
+        holds = (
+            "While it holds" if check.explains_from is Severity.INFO else f"At severity {check.explains_from} or above"
+        )
+        facts.append(f"{holds}, the finding explains: " + ", ".join(explained) + ".")
     text = _with_defaults(check.page, limits)
     for start, notation in NOTATIONS.items():
         text = text.replace(f"## Example\n{start}", f"## Example\n{notation}\n\n{start}")
@@ -51,10 +55,10 @@ NOTATIONS = {
     "```python\nfrom my_trainer": "An adapter; `my_trainer` is a trainer without bugs.",
 }
 """Introduction of an example on the page, by the beginning of the example."""
+MEASURED = "Measured on faults of the built-in engine"
 ORDER = (
     "What it sees", "What the probe does", "Why it matters", "Example", "Remedy", "Steps", "What else it could be",
-    "Thresholds", "Known false alarms", "What this certifies, and what it does not", "Measured on the engine's faults",
-    "Sources",
+    "Thresholds", "Known false alarms", "What this certifies, and what it does not", MEASURED, "Sources",
 )  # fmt: skip
 """The sections of a page in reading order."""
 
@@ -65,6 +69,8 @@ def _place(part: str) -> int:
     return ORDER.index(heading) if heading in ORDER else len(ORDER) - 2
 
 
+TRAINERS = {"by-hand": "custom trainer"}
+"""Display names of the trainers for which a remedy has steps."""
 KINDS = {
     "logs": ("public log", "public logs"),
     "threads": ("issue thread", "issue threads"),
@@ -85,13 +91,13 @@ KINDS = {
 def _seen(check: Check) -> str:
     seen = check.seen or {}
     if check.preview:
-        return "Preview: only test columns have triggered it, so it is a remark unless `--preview` is given."
+        return "Preview: only synthetic columns have triggered the check, so findings are remarks without `--preview`."
     if not seen and check.probe is not None:
-        return "It is proven on the trainer itself, only by its probe."
+        return "Only the probe of this check, which runs the trainer's own code, can detect the problem."
     if not seen:
-        return "No public log has triggered it yet; it reports what the log itself proves."
+        return "No public log has triggered the check yet. A finding reports what the log itself proves."
     named = [f"{seen[kind]} {words[seen[kind] != 1]}" for kind, words in KINDS.items() if kind in seen]
-    return f"Evidence: it fires on {', '.join(named)}."
+    return f"Evidence: the check fires on {', '.join(named)}."
 
 
 def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:
@@ -118,7 +124,7 @@ def _remedies(check: Check) -> str:
             code = step.do.replace("\n", "\n    ")
             block = f"\n\n    ```python\n    {code}\n    ```"
             text = block if "\n" in code else f" {code}"
-            lines.append(f"  - {step.who}:{text}")
+            lines.append(f"  - {TRAINERS.get(step.who, step.who)}:{text}")
         lines.append(f"  - evidence: {known.evidence} ({known.source})")
         parts.append("\n".join(lines))
     return "Steps\n\n" + "\n".join(parts) if parts else ""
@@ -133,9 +139,7 @@ def _measured(check: Check) -> str:
     for words, ids in (("", offered), ("withheld: ", check.withholds)):
         lines += [f"- {words}`{id}` on {treatment}" for id in ids for treatment in found.tried(check.code, id)]
     return (
-        "\n".join(
-            ["Measured on the engine's faults; in a checkout, `grpo-doctor lab --fault NAME` repeats one\n", *lines]
-        )
+        "\n".join([f"{MEASURED}\n\nIn a checkout, `grpo-doctor lab --fault NAME` repeats an experiment.\n", *lines])
         if lines
         else ""
     )

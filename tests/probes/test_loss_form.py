@@ -133,7 +133,7 @@ def test_unknown_parts_are_left_out_of_the_formula() -> None:
 def test_names_what_settings_declare_otherwise() -> None:
     form = loss_form(objective("token mean", kl="k2", beta=0.1))
     assert form.contradictions({"loss_type": "grpo", "loss_agg_mode": "token-mean"}) == [
-        "loss_type=grpo declares aggregation 'sequence mean', measured is 'token mean'"
+        "loss_type=grpo declares the aggregation 'sequence mean', but the probe measured 'token mean'"
     ]
     assert form.contradictions({"loss_type": "dapo"}) == []
 

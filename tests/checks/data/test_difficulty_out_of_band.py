@@ -19,8 +19,8 @@ def test_two_heaps() -> None:
     found = find("DAT001", **dead(6, 7))
     assert found.severity == "warning"
     assert found.message == (
-        "30% of the prompts are always solved and 35% are never solved, so few prompts have a signal. The share "
-        "expected at uniform difficulty is 1%."
+        "30% of the prompts are always solved and 35% are never solved, so few prompts have a signal. "
+        "At uniform difficulty, both shares together would be 1%."
     )
 
 

@@ -34,13 +34,16 @@ def test_a_loss_as_declared_holds_and_its_formula_is_a_note(settings: dict[str, 
 def test_reports_another_average_than_declared() -> None:
     found = probed({"loss_type": "grpo"}, aggregation="token mean").findings[0]
     assert (found.severity, found.message) == (
-        "error", "loss_type=grpo declares aggregation 'sequence mean', measured is 'token mean'."
+        "error", "loss_type=grpo declares the aggregation 'sequence mean', but the probe measured 'token mean'."
     )  # fmt: skip
 
 
 def test_reports_token_ratios_where_sequence_ratios_are_declared() -> None:
     found = probed({"importance_sampling_level": "sequence"}, ratio="token").findings[0]
-    assert found.message == "importance_sampling_level=sequence declares ratio 'sequence mean', measured is 'token'."
+    assert (
+        found.message
+        == "importance_sampling_level=sequence declares the ratio 'sequence mean', but the probe measured 'token'."
+    )
 
 
 def test_a_loss_without_gradient_is_not_judged() -> None:
