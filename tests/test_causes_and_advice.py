@@ -68,7 +68,7 @@ def test_a_remedy_that_a_setting_makes_senseless_is_withheld(
 @pytest.mark.parametrize(("most", "withheld"), [(0.0, True), (0.1, False), (float("nan"), False)])
 def test_groups_are_not_filtered_where_all_differ(most: float, withheld: bool) -> None:
     told = dict(senseless({}, [finding("GRD008", most_dead=most)], 1, NOTHING.get))
-    assert ("filter-dead-groups" in told) is withheld
+    assert ("drop-zero-variance-groups" in told) is withheld
 
 
 @pytest.mark.parametrize(("first", "onset", "withheld"), [(1, 1, False), (1, 2, True), (2, 2, True)])

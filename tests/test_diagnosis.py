@@ -489,7 +489,7 @@ def test_a_run_without_evidence_ends_with_the_next_step(columns: dict[str, Any],
 @pytest.mark.parametrize(
     ("detectable", "said"),
     [
-        (211, ", but consecutive values are correlated, and such noise can drift as far."),
+        (211, ", but consecutive values are correlated, and correlated noise can drift as far."),
         (213, " (smallest detectable change: 213)."),
     ],
 )

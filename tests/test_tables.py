@@ -90,7 +90,7 @@ def test_before_the_next_run() -> None:
         remedies=[shared_remedies()["generate-in-eval-mode"], shared_remedies()["lower-learning-rate"]],
         columns=["valid_rate"],
     )
-    note = finding("ADV003", "note", remedies=[shared_remedies()["filter-dead-groups"]], columns=["groups"])
+    note = finding("ADV003", "note", remedies=[shared_remedies()["drop-zero-variance-groups"]], columns=["groups"])
     assert before_next_run([cause, note]) == [
         "Verify first (GEN001): a rate of 0",
         "Do not use (GEN001): checkpoints since step 5",

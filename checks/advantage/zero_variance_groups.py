@@ -47,20 +47,25 @@ def zero_variance_groups(
     """Most groups have identical rewards, so they contribute no gradient.
 
     ## What it sees
-    Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal. Severity is info
-    if the share is above 0.5, and warning if it is above 0.8. Severity is also warning if the share is above 0.5, and
-    was 0.8 or more over the whole run or on most rows. Severity is error above 0.8, and critical if every group in ten
-    steps has zero variance, unless chance explains the share. An error or critical finding requires that the reward has
-    not gained and is below half of its scale. The maximum of the scale is the largest recorded reward, or else 1 for
-    rewards between 0 and 1, or the best reward. The check is silent if the success rate, or a reward above 0.8 of its
-    maximum, shows that the responses with equal rewards are correct. The check is also silent if the reward is near its
-    best level after a clear rise. However, the check fires if the best level is 0 or less and most groups had zero
-    variance throughout. If the reward has components other than formatting, those components must have gained. If the
-    share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. Severity is error if
-    the share is above 0.95 over 20 or more rows, unless the task is solved. If the reward scale is known, the message
-    adds the share expected for binary rewards, p^K + (1-p)^K at the mean success rate p. If the expected share is close
-    to the actual share, K is too small. If the expected share is far below the actual share, the difficulty is bimodal
-    or the responses are alike.
+    Over 10 steps, the check averages the share of groups whose largest and smallest rewards are equal.
+
+    - Severity is **info** if the share is above 0.5.
+    - Severity is **warning** if the share is above 0.8. Severity is also warning if the share is above 0.5, and was 0.8
+      or more over the whole run or on most rows.
+    - Severity is **error** above 0.8, and **critical** if every group in ten steps has zero variance, unless chance
+      explains the share. In addition, the reward must not have gained, and must be below half of its scale.
+    - If the share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. Severity is
+      **error** if the share is above 0.95 over 20 or more rows, unless the task is solved.
+
+    The maximum of the reward scale is the largest recorded reward, or else 1 for rewards between 0 and 1, or the best
+    reward. The check is silent if the success rate, or a reward above 0.8 of its maximum, shows that the responses with
+    equal rewards are correct. The check is also silent if the reward is near its best level after a clear rise. The
+    check nevertheless fires if the best level is 0 or less and most groups had zero variance throughout. If the reward
+    has components other than formatting, those components must have gained.
+
+    If the reward scale is known, the message adds the share expected for binary rewards, p^K + (1-p)^K at the mean
+    success rate p. If the expected share is close to the actual share, K is too small. If the expected share is far
+    below the actual share, the difficulty is bimodal or the responses are alike.
 
     ## Thresholds
     - `rows`: number of rows over which the share of zero-variance groups is averaged.

@@ -48,7 +48,7 @@ def run_comparison(found: Comparison) -> Fires | None:
 
     ## Sources
     Picard, Adv. Appl. Probab. 1985 (change of level against autocorrelated noise); Henderson et al., arXiv 1709.06560,
-    and Agarwal et al., arXiv 2108.13264 (what seeds do to conclusions).
+    and Agarwal et al., arXiv 2108.13264 (effect of seeds on conclusions).
     """
     known = [d for d in found.differences if d.known and d.metric in ("eval_score", "success_rate", "reward_mean")]
     told = found.success or next(iter(known), None)

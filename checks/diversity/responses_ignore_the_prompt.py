@@ -36,8 +36,8 @@ def responses_ignore_the_prompt(
     ```text
     prompt_recovery: 0.8x10 0.1x10
     ```
-    Error at step 11: Responses no longer depend on their prompt. The chance-corrected rate at which the
-    most similar response answers the same prompt fell from 80% to 10%.
+    Error at step 11: Responses no longer depend on their prompt. Prompt recovery (how often the most similar response
+    answers the same prompt, corrected for chance) fell from 80% to 10%.
 
     ```text
     prompt_recovery: 0.8x10 0.6x10
@@ -59,8 +59,8 @@ def responses_ignore_the_prompt(
     alike = (first >= before) & (now <= left * first)
     return fires(
         alike,
-        "Responses no longer depend on their prompt. The chance-corrected rate at which the most similar response "
-        "answers the same prompt fell from {first:.0%} to {now:.0%}.",
+        "Responses no longer depend on their prompt. Prompt recovery (how often the most similar response answers the "
+        "same prompt, corrected for chance) fell from {first:.0%} to {now:.0%}.",
         error=alike & ~(reward_trend.gained & ~reward_trend.fallen),
         onset=began(alike, prompt_recovery <= left * first, step),
         now=now,

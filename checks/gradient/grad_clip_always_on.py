@@ -30,8 +30,8 @@ def grad_clip_always_on(
     settings.max_grad_norm: 1.0
     grad_norm: 3x20
     ```
-    Info at step 20: 100% of the gradients in the last 20 rows exceeded the clipping limit of 1 (the logged norm is
-    before clipping).
+    Info at step 20: 100% of the gradients in the last 20 rows exceeded the clipping limit of 1 (measured before
+    clipping).
 
     ```text
     settings.max_grad_norm: 1.0
@@ -52,8 +52,8 @@ def grad_clip_always_on(
     clipped = moving_mean(grad_norm > limit, rows)
     return fires(
         clipped > clipped_share,
-        "{clipped:.0%} of the gradients in the last {rows} rows exceeded the clipping limit of {limit:.3g} (the "
-        "logged norm is before clipping).",
+        "{clipped:.0%} of the gradients in the last {rows} rows exceeded the clipping limit of {limit:.3g} "
+        "(measured before clipping).",
         hold=(1, 1),
         clipped=clipped,
         rows=rows,

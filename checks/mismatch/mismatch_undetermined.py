@@ -53,7 +53,7 @@ def mismatch_undetermined(
     not explain a difference that remains. Run one batch with the engine in float32.
 
     ## Sources
-    derived.
+    Derived.
     """
     share = each(unexplained, mismatch_causes)
     return fires(

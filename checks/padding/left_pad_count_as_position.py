@@ -10,7 +10,7 @@ from grpo_doctor.series import Column
     explains=("PAD005", "LEN006", "ADV003", "DIV004", "REW001", "REW009", "REW015", "STL001", "GEN005"),
     withholds={
         "raise-group-size": "the reward function scores the wrong text, and a larger group does not change that",
-        "filter-dead-groups": "groups have equal rewards because the wrong text is scored",
+        "drop-zero-variance-groups": "groups have equal rewards because the wrong text is scored",
     },
     invalidates=(
         "rewards since step {onset}: most score text that the policy did not write",

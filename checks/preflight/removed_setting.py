@@ -28,7 +28,7 @@ def removed_setting(
     from trl import GRPOConfig
     GRPOConfig(num_generations=8, use_liger_loss=True)
     ```
-    Info: The current trainer does not accept use_liger_loss (removed in TRL 0.28: use_liger_kernel).
+    Info: The current trainer does not accept use_liger_loss (removed in TRL 0.28; instead: use_liger_kernel).
 
     ```python
     from trl import GRPOConfig

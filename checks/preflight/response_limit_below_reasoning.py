@@ -36,9 +36,9 @@ def response_limit_below_reasoning(
     ## What it sees
     The check covers models whose names indicate long reasoning (R1-Distill, QwQ, Thinking-2507, OpenThinker, s1). The
     check fires if the limit is below 1024 tokens or is TRL's default (at most 512). Severity is info for a model that
-    reasons by default and whose chat template can turn reasoning off (the first Qwen3, neither Base nor Instruct).
-    Severity is also info for a configuration that sets `enable_thinking=True`. For a configuration with any other
-    model, severity is info below 16 tokens, and warning at 8 tokens or fewer.
+    reasons by default and whose chat template can turn reasoning off (the first Qwen3 models, except Base and Instruct
+    models). Severity is also info for a configuration that sets `enable_thinking=True`. For a configuration with any
+    other model, severity is info below 16 tokens, and warning at 8 tokens or fewer.
 
     ## Thresholds
     - `least_tokens`: response limit, in tokens, below which the check fires for a model that reasons.

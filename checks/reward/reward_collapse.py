@@ -29,8 +29,8 @@ def reward_collapse(
     after every row. Severity is **warning** if the metric has lost 15% of its best level and a quarter of the range
     that it has covered. Severity is **error** if the metric has lost 30% of its best level and half of its range.
     Severity is **critical** if the metric is at most a tenth of its range above its lowest value in the run. For
-    rewards below 0, only the share of the range counts, because falls from -4 to -5 and from 1 to 0 are equal. The
-    onset is the change point of a least-squares fit of two levels to the rewards since the best window.
+    rewards below 0, only the share of the range counts, because a fall from -4 to -5 is as large as a fall from 1 to 0.
+    The onset is the change point of a least-squares fit of two levels to the rewards since the best window.
 
     ## Thresholds
     - `floor_share`: share of the range above the lowest reward, 0 to 1, within which the finding is critical.

@@ -31,8 +31,8 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
     def reward(prompts, responses, answers):
         return [float(answer in response) for response, answer in zip(responses, answers)]
     ```
-    Error: The reward function gives a reward of 1 to a wrong, the correct and a wrong answer in one response; the
-    correct response gets 1.
+    Error: The reward function gives a reward of 1 to a response with three answers (wrong, correct, wrong); the correct
+    response gets 1.
 
     ```python
     import re
@@ -73,12 +73,12 @@ def wrong_answer_paid(reward: Any, graded: Any) -> Fires | None:
         if good is None or bad is None:
             continue  # excluded by design
         if not bad < good:
-            return _paid("its wrong response", wrong, bad, good, True)
+            return _paid("the wrong response of an example", wrong, bad, good, True)
         made = verifier.attacks(example, others[n - 1])
         golds: list[Any] = [None] * len(made)
         if isinstance(gold, str):
             for unparsable in ("", "\\frac{1}{"):
-                name = f"with the gold answer {unparsable!r}"
+                name = f"for the gold answer {unparsable!r}"
                 made += [verifier.Crafted(f"a wrong response {name}", wrong)]
                 made += [verifier.Crafted(f"a response without an answer {name}", "I do not know.")]
                 golds += [unparsable] * 2

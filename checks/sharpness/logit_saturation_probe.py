@@ -41,8 +41,7 @@ def probe_sharpness(
     born = "" if base is None else " (base model: gap {:.3g}, top-1 {:.3g})".format(*sharpness(base))
     return fires(
         own_gap > first_gap and own_top1 > top1,
-        "Before the first update, the top-2 logit gap is {own_gap:.3g} and the top-1 probability is "
-        "{own_top1:.4f}{born}.",
+        "Before the first update, the logit gap is {own_gap:.3g} and the top-1 probability is {own_top1:.4f}{born}.",
         own_gap=own_gap,
         own_top1=own_top1,
         born=born,

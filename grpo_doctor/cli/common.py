@@ -101,7 +101,7 @@ Ignore: TypeAlias = Annotated[
     typer.Option("--ignore", help="Skip these checks (code, name, family); repeatable.", autocompletion=codes),
 ]
 Preview: TypeAlias = Annotated[
-    bool, typer.Option("--preview", help="Enable preview checks (never triggered by a real run yet).")
+    bool, typer.Option("--preview", help="Enable preview checks, which no real run has triggered yet.")
 ]
 OutputFormat: TypeAlias = Annotated[
     str, typer.Option("--output-format", "-f", help=f"Format of the report: {FORMATS}.", autocompletion=formats)

@@ -57,7 +57,8 @@ WriteBaseline: TypeAlias = Annotated[
 Against: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        "--against", help="A run to compare with. Findings that it also has do not fail the gate; a worse result does."
+        "--against",
+        help="A reference run. Findings that the reference also has do not fail the gate; a worse result does.",
     ),
 ]
 Strict: TypeAlias = Annotated[

@@ -31,7 +31,7 @@ Trl: TypeAlias = Annotated[
     str | None,
     typer.Option(
         "--trl",
-        help="Model (path or Hub id). Probes TRL's own trainer with it and the GRPOConfig arguments in ADAPTER.",
+        help="Model (path or Hub id): probe TRL's trainer with this model and the GRPOConfig arguments in ADAPTER.",
     ),
 ]
 Discover: TypeAlias = Annotated[

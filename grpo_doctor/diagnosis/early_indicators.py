@@ -89,7 +89,7 @@ class Before(NamedTuple):
             return [Table(title=title, head=head, rows=rows, note=note)]
         note = (
             "None of these metrics shifted before success fell. A policy failure usually shows here, so first check "
-            "what is outside the policy: the reward function, its environment and the prompts."
+            "the reward function, its environment and the prompts."
         )
         rows = [[name, number(level)] for name, level in self.steady.items()]
         return (

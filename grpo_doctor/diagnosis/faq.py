@@ -82,7 +82,7 @@ def _loss_is_zero(run: Run) -> str | None:
     if np.abs(loss).max() > 2.1 * PRINTED or median(signal) <= 0:
         return None
     return (
-        "Why is the loss 0? With one update per rollout the ratio is 1 and the advantages sum to 0, so the loss is "
+        "Why is the loss 0? With one update per rollout, the ratio is 1 and the advantages sum to 0, so the loss is "
         "0 but its gradient is not. The loss does not show whether the run learns. Watch the reward."
     )
 
@@ -114,7 +114,7 @@ def _advantage_is_zero(run: Run) -> str | None:
     known = _known(run, "advantage_mean")
     if known is None or np.abs(known[0]).max() > 1e-3:
         return None
-    return "Why is the mean advantage 0? Each group's mean reward is subtracted, so it is 0 by construction."
+    return "Why is the mean advantage 0? Each group's mean reward is subtracted, so the mean is 0 by construction."
 
 
 def _nothing_is_clipped(run: Run) -> str | None:
@@ -122,7 +122,7 @@ def _nothing_is_clipped(run: Run) -> str | None:
     if known is None or known[0].max() > 0:
         return None
     return (
-        "Why is the clip fraction 0? With one update per rollout the new and the old policy are the same, so the "
+        "Why is the clip fraction 0? With one update per rollout, the new and the old policy are the same, so the "
         "ratio is 1 and the clip never applies."
     )
 

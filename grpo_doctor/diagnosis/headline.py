@@ -183,7 +183,7 @@ def _overview(facts: Facts) -> str:
     active = [f for f in facts.findings if not f.cleared]
     if run.run_type == "probe":
         if active and verdict in ("suspect", "failing"):
-            return f"The worst proven finding: {max(active, key=lambda f: f.level).message}"
+            return f"The most severe proven finding: {max(active, key=lambda f: f.level).message}"
         return PROVEN if verdict == "healthy" else "No probe found the entry points that it needs."
     if verdict in ("suspect", "failing"):
         note = worst_of([f for f in active if f.level >= Severity.WARNING])

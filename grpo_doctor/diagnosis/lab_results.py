@@ -70,7 +70,8 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
         return (
             f"`{fault}`, active since step {self.begins}: the check finds it at step {self.named:.0f}; "
             f"the reward checks alone {shown} "
-            f"(lead: {self.lead:.0f} steps, {self.lead / self.steps:.0%} of the run; {_seeds(self.seeds)})"
+            f"(lead: {self.lead:.0f} step{'s' * (self.lead != 1)}, {self.lead / self.steps:.0%} of the run; "
+            f"{_seeds(self.seeds)})"
         )
 
 

@@ -38,7 +38,7 @@ LATE = 5
 SIGNS = (
     Sign("raise-response-limit", "cut_share", 0.1, 1.0, "{:.0%} of the responses are truncated"),
     Sign("raise-learning-rate", "kl", 0.0, 3e-3, "the KL to the reference is {:.2g} nats/token"),
-    Sign("filter-dead-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
+    Sign("drop-zero-variance-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
 )
 """The signs for remedies of a run that does not learn, in order of precedence. One of 68 public runs that learn has a
 KL below 0.004."""
@@ -56,7 +56,13 @@ DECLARED = (
     Declared("lower-learning-rate", ("learning_rate",), lambda x: x < 1e-7, "the learning rate is already {value:g}"),
     Declared("raise-learning-rate", ("learning_rate",), lambda x: x > 1e-4, "the learning rate is already {value:g}"),
 )
-CONSTANT = ("filter-dead-groups", "raise-group-size", "temperature-one", "match-difficulty", "lower-learning-rate")
+CONSTANT = (
+    "drop-zero-variance-groups",
+    "raise-group-size",
+    "temperature-one",
+    "match-difficulty",
+    "lower-learning-rate",
+)
 """Remedies that are withheld if the reward has been constant since the first row, or if the task reward has never been
 above 0. The listed remedies have no effect until the reward function works. A higher response limit is not in this
 list, because it can make the reward function work."""
@@ -64,7 +70,7 @@ REFUTED = (
     ("too_low", "lower-learning-rate", "the learning rate is too low"),
     ("solved", "check-the-reward", "the task is solved"),
     ("graded", "check-the-reward", "the reward function distinguishes the responses of a batch"),
-    ("form", "pay-no-length", "the gain comes from formatting"),
+    ("form", "remove-length-reward", "the gain comes from formatting"),
     ("risen", "check-the-labels", "the loss has fallen before"),
 )
 """Name of a finding's evidence, the remedy that the evidence rules out, and the reason."""
@@ -124,7 +130,7 @@ def senseless(
         if shown(name) and not (name == "graded" and idle):
             yield remedy, because
     if any(finding.evidence.get("most_dead") == 0 for finding in findings):
-        yield "filter-dead-groups", "no group has zero variance"
+        yield "drop-zero-variance-groups", "no group has zero variance"
     seen = signs(column)
     if not (cut := seen.get("raise-response-limit", (True, "")))[0]:
         yield "raise-response-limit", cut[1]

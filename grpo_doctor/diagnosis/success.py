@@ -219,7 +219,7 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
     if o.now - o.first > o.shown and not o.lean:
         return f"{changed}, but noise does not distinguish {number(now)} from guessing ({CHANCE['success_rate']:g})"
     if o.now - o.first > o.shown and o.lean <= 1:
-        return f"{changed}, but consecutive values are correlated, and such noise can drift as far"
+        return f"{changed}, but consecutive values are correlated, and correlated noise can drift as far"
     return f"{changed} (smallest detectable change: {number(o.shown, 2)})"
 
 

@@ -161,7 +161,7 @@ def _kl_share(run: Run) -> Table | None:
     if not rows or not np.nanmax(np.abs(term)):
         return None
     note = (
-        "Weak evidence: this compares loss values. With one update per rollout the ratio is 1 and the advantages sum "
+        "Weak evidence: this compares loss values. With one update per rollout, the ratio is 1 and the advantages sum "
         "to 0, so the policy term is 0 by construction but its gradient is not. Only the KL term's share of "
         "the gradient shows whether it dominates (probe KL002)."
     )

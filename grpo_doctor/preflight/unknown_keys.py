@@ -147,9 +147,9 @@ def _refused(key: str, framework: Framework, version: str) -> str | None:
     if since and before(version, since):
         return f"unknown before {framework.name} {since}"
     if key == "evaluation_strategy" and framework.fields:
-        return None if version else "removed in transformers 4.46: eval_strategy"
+        return None if version else "removed in transformers 4.46; instead: eval_strategy"
     if key in framework.removed:
         since, instead = framework.removed[key].since, framework.removed[key].instead
         if not before(version, since):
-            return f"removed in {framework.name} {since}{f': {instead}' if instead else ''}"
+            return f"removed in {framework.name} {since}{f'; instead: {instead}' if instead else ''}"
     return None

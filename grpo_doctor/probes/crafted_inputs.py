@@ -76,7 +76,7 @@ def rendered(
     pairs = [(prompt, flat_ids(render(prompt))) for prompt in (list(prompts or PROMPTS)[:8])]
     pairs.sort(key=lambda pair: len(pair[1]))
     if padded and len(pairs[0][1]) == len(pairs[-1][1]):
-        raise Unjudged("the adapter's prompts are all equally long; give it two of different length")
+        raise Unjudged("all prompts of the adapter have the same length; add a prompt of a different length")
     return [pairs[0], *pairs[1:-1][:2], pairs[-1]]
 
 
@@ -226,7 +226,7 @@ def split_rows(found: Any, lengths: Sequence[int]) -> list[Any]:
         starts = [sum(lengths[:n]) for n in range(len(lengths))]
         return [rows[s : s + n] for s, n in zip(starts, lengths, strict=True)]
     if len(rows) != len(lengths):
-        raise Unjudged(f"{len(lengths)} responses were generated and {len(rows)} came back")
+        raise Unjudged(f"{len(lengths)} responses were generated, but {len(rows)} were returned")
     return rows
 
 
@@ -239,7 +239,7 @@ def trained_tokens(batch: Batch) -> Tensor:
     marked = torch.as_tensor(mask).reshape(ids.shape[0], -1) > 0
     width, total = marked.shape[1], ids.shape[1]
     if width > total:
-        raise Unjudged(f"the mask is {width} wide and the tokens are {total}")
+        raise Unjudged(f"the mask has a width of {width}, but there are {total} tokens")
     return torch.cat([marked.new_zeros(ids.shape[0], total - width), marked], 1)
 
 

@@ -35,7 +35,7 @@ class Remembering:
         try:
             return [self.prompts[tuple(row)] for row in rows]
         except KeyError:
-            raise Unjudged("a composite entry point takes only the adapter's own prompts") from None
+            raise Unjudged("a composite entry point accepts only the adapter's own prompts") from None
 
 
 class Conversation(NamedTuple):
@@ -71,7 +71,7 @@ class Rolled:
 
     def _asked(self, rows: Sequence[Ids]) -> list[Prompt]:
         if any(tuple(row) not in self.prompts for row in rows):
-            raise Unjudged("rollout takes only the adapter's own prompts")
+            raise Unjudged("rollout accepts only the adapter's own prompts")
         return [self.prompts[tuple(row)] for row in rows]
 
     def render(self, prompt: Prompt) -> Ids:
@@ -145,7 +145,7 @@ class Rolled:
             calls = _looped(forwards_seen, self.special.pad)
         first = [turn[0][1] if turn else None for turn in _turns(calls, rows)] if calls else [*map(flat_ids, said)]
         if None in first or not (calls or all(first)):
-            raise Unjudged("what rollout generates cannot be assigned to its rows")
+            raise Unjudged("the tokens that rollout generates cannot be assigned to its rows")
         tokens = [row or [self.special.pad] for row in first if row is not None]  # a loop may end at its first token
         return torch.cat([input_ids, pad_right(tokens, self.special.pad, input_ids.device)], 1)
 

@@ -190,7 +190,7 @@ class _Scripted:
         """Replace transformers' ``generate``."""
         self._generates = True
         if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
-            raise Unjudged("an encoder-decoder model: its prompts and responses are not in one row")
+            raise Unjudged("the model is an encoder-decoder, so prompts and responses are not in one row")
         ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
         times = int(asked(kwargs, "num_return_sequences") or 1)
         ids = ids.repeat_interleave(times, 0)

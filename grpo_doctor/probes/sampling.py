@@ -120,7 +120,7 @@ def drawn(
     given = found[1] if isinstance(found, tuple | list) else None
     tokens = found[0] if isinstance(found, tuple | list) else found
     if not isinstance(tokens, Tensor) or tokens.ndim != 2 or tokens.shape[1] <= ids.shape[1]:
-        raise Unjudged("sample returned no tokens (N, P + R) with the prompt in front")
+        raise Unjudged("sample did not return tokens of shape (N, P + R) that begin with the prompt")
     scores = _of_rows(told, tokens[:, ids.shape[1] :])
     scores = given if scores is None else scores
     mean = sum(mass for mass, _ in shut) / len(shut) if shut else 0.0

@@ -1249,7 +1249,7 @@ KINDS = [
     # a document with keys that today's trainer no longer takes
     (
         {"a.yaml": "num_generations: 8\nbeta: 0.1\nmax_completion_length: 64\nevaluation_strategy: steps\n"},
-        {"removed_settings": "evaluation_strategy (removed in transformers 4.46: eval_strategy)"},
+        {"removed_settings": "evaluation_strategy (removed in transformers 4.46; instead: eval_strategy)"},
     ),
     ({"a.py": "def advantage(r, epsilon=1e-6): pass\nGRPOTrainer(args=GRPOConfig(beta=0.1))"}, {"epsilon": 0.2}),
     ({"a.py": "def loss(r, epsilon=3e-4): pass\ngroup_size = 6\nlr = 1e-6\nkl_coef = 0.1"}, {"group_size": 6}),

@@ -299,8 +299,8 @@ def test_prompts_of_one_length_leave_only_padding_open() -> None:
     diagnosis = run_probes(adapter, catalogue=load().select(["GEN005", "PAD001", "PAD002", "PAD004"]))
     assert (diagnosis.findings, diagnosis.coverage.passed_codes) == ([], ["GEN005", "PAD002"])
     assert diagnosis.headline == (
-        "No defect was found, but these properties could not be judged: padding (PAD001: the adapter's prompts are all "
-        "equally long; give it two of different length). All probed properties hold (2)."
+        "No defect was found, but these properties could not be judged: padding (PAD001: all prompts of the "
+        "adapter have the same length; add a prompt of a different length). All probed properties hold (2)."
     )
 
 

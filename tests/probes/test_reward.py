@@ -158,18 +158,18 @@ def constant(text: str, gold: str) -> float:
 
 
 PAID: list[tuple[Each, str]] = [
-    (substring, "only contains"),
-    (any_number, "in one response"),
-    (contained_in_answer, "only contains"),
-    (any_answer, "in one response"),
+    (substring, "as a substring"),
+    (any_number, "three answers"),
+    (contained_in_answer, "as a substring"),
+    (any_answer, "three answers"),
     (unparsable_is_right, "gold answer ''"),
     (nothing_equals_nothing, "gold answer"),
     (empty_is_fine, "an empty response"),
     (long_is_good, "40,000 characters"),
-    (obeys, "an injection"),
-    (form_is_all, "correct form without content"),
-    (upside_down, "its wrong response"),
-    (constant, "its wrong response"),
+    (obeys, "a prompt injection"),
+    (form_is_all, "correct form without an answer"),
+    (upside_down, "the wrong response of an example"),
+    (constant, "the wrong response of an example"),
 ]
 
 
@@ -178,7 +178,7 @@ def test_a_verifier_that_rewards_wrong_answers_is_flagged(each: Each, said: str)
     reward = seam(lambda text, gold: _guarded(each, text, gold))
     (finding,) = found(reward)
     assert (finding.code, finding.severity) == ("REW012", "error")
-    assert said in finding.message or (said == "only contains" and "in one response" in finding.message)
+    assert said in finding.message or (said == "as a substring" and "three answers" in finding.message)
     assert finding.evidence["found"] > finding.evidence["good"] / 2 or each is upside_down
 
 

@@ -103,7 +103,7 @@ def of_each() -> list[Finding]:
             "zero-variance-groups",
             "note",
             "error",
-            remedies=[shared_remedies()["filter-dead-groups"]],
+            remedies=[shared_remedies()["drop-zero-variance-groups"]],
             columns=["reward_mean"],
         ),
         finding("CFG001", "small-group", "note", "info", evidence={"group_size": 2}, lines=[]),

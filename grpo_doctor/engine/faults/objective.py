@@ -21,7 +21,7 @@ class FlippedEntropy(Fault):
     """
 
     named_by = ("ENT006", "ENT004")
-    fixed_by = "mend-entropy-sign"
+    fixed_by = "fix-entropy-sign"
     settings_of_fault: ClassVar = {"entropy_coef": 0.5}
 
     def objective(
@@ -38,7 +38,7 @@ class FlippedEntropyGradient(Fault):
     """
 
     named_by = ("ENT006", "ENT007", "ENT004")
-    fixed_by = "mend-entropy-sign"
+    fixed_by = "fix-entropy-sign"
     settings_of_fault: ClassVar = {"entropy_coef": 0.5}
 
     def objective(

@@ -28,7 +28,7 @@ class LengthBonus(Fault):
     """
 
     named_by = ("REW003", "REW002", "LEN002")
-    fixed_by = "pay-no-length"
+    fixed_by = "remove-length-reward"
     bonus: ClassVar = 0.1
 
     def reward(self, examples: Sequence[Example], texts: Sequence[str], finished: Sequence[bool]) -> list[Score]:

@@ -7,8 +7,8 @@ def test_recovery_that_falls_to_chance_is_reported() -> None:
     found = find("DIV008", prompt_recovery="0.8x10 0.1x10")
     assert (found.severity, found.onset_step) == ("error", 11)
     assert found.message == (
-        "Responses no longer depend on their prompt. The chance-corrected rate at which the most similar response "
-        "answers the same prompt fell from 80% to 10%."
+        "Responses no longer depend on their prompt. Prompt recovery (how often the most similar response "
+        "answers the same prompt, corrected for chance) fell from 80% to 10%."
     )
 
 

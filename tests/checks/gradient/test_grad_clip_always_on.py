@@ -9,8 +9,7 @@ def test_message() -> None:
     found = find("GRD004", {"max_grad_norm": 1.0}, grad_norm="3x20")
     assert (found.severity, found.detected_step) == ("info", 20)
     assert found.message == (
-        "100% of the gradients in the last 20 rows exceeded the clipping limit of 1 (the logged norm is before "
-        "clipping)."
+        "100% of the gradients in the last 20 rows exceeded the clipping limit of 1 (measured before clipping)."
     )
 
 
