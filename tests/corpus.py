@@ -194,12 +194,12 @@ def measured(rows: list[dict[str, str]]) -> list[Figure]:
     faulty, well = [r for r in rows if r["named"]], [r for r in rows if "healthy" in _expected(r)]
     plain, dated = [r for r in well if r["expect"] == "healthy"], [r for r in rows if r["dated"]]
     return [
-        _figure("verdict is one that the label allows", rows, [_right(r) for r in rows]),
-        _figure("failing, and the first sentence names the failure", faulty, [r["named"] == "yes" for r in faulty]),
-        _figure("failing, but called healthy", faulty, [r["verdict"] == "healthy" for r in faulty]),
-        _figure("healthy, but called failing", well, [r["verdict"] == "failing" for r in well]),
-        _figure("clearly healthy, called healthy", plain, [r["verdict"] == "healthy" for r in plain]),
-        _figure("onset within a tenth of the run", dated, [r["dated"] == "yes" for r in dated]),
+        _figure("verdict matches the label", rows, [_right(r) for r in rows]),
+        _figure("first sentence of a failing run names its failure", faulty, [r["named"] == "yes" for r in faulty]),
+        _figure("failing run called healthy", faulty, [r["verdict"] == "healthy" for r in faulty]),
+        _figure("healthy run called failing", well, [r["verdict"] == "failing" for r in well]),
+        _figure("clearly healthy run called healthy", plain, [r["verdict"] == "healthy" for r in plain]),
+        _figure("onset correct to within a tenth of the run", dated, [r["dated"] == "yes" for r in dated]),
     ]
 
 
@@ -238,28 +238,28 @@ PAGE = """# How accurate it is
 
 The figures were measured on {date} with version {version} (command: `python -m tests.corpus --write`). The command
 needs the labelled public logs, which are not part of this repository. `make corpus-fetch` downloads the logs, and
-`benchmarks/corpus/README.md` describes them.
+`benchmarks/corpus/README.md` describes how the logs were labelled.
 
 {table}
 
-The labels come from the authors of the runs, from the curves, or from both. Runs whose label is uncertain are not
-counted. If a label allows several verdicts, each of them counts as correct. **These logs were available while the
-checks were written**, so expect lower figures on your runs.
+Each label is based on a description by the authors of the run, on the curves, or on both. Runs with an uncertain label
+are not counted. If a label allows several verdicts, each of these verdicts matches the label. **These logs were
+available while the checks were written**, so expect lower accuracy on your own runs.
 
 ## Logs that were not used to write the checks
 
-Each set of logs was labelled before grpo-doctor read any of them. Each set was judged once, at the revision in the
-table (command: `python -m benchmarks.corpus.first_sight`). `benchmarks/corpus/first_sight.csv` lists each log with its
-label and the verdict. A second person, who did not know the rules, then compared the first paragraph of each report
-with the log. The questions were: is every statement true, is the most important fact reported, and does the reader know
-what to do next? Rules have since been changed because of errors in these sets.
+Each set of logs was labelled before grpo-doctor read any log of the set. grpo-doctor judged each set once, at the
+revision in the table (command: `python -m benchmarks.corpus.first_sight`). `benchmarks/corpus/first_sight.csv` lists
+each log with its label and verdict. A second person, who did not know the rules, then compared the first paragraph of
+each report with the log. The last column counts the paragraphs in which every statement is true, those that report the main
+fact, and those that explain what to do next. Some rules were later changed to fix errors in these sets.
 
 {first_sight}
 
 ## How often the cause is correct
 
-The table shows how often the named cause was correct, by confidence, over the faults of the [experiments](lab.md) and
-the labelled logs:
+The table shows how often the named cause was correct, by confidence. The cases are the faults of the
+[experiments](lab.md) and the labelled logs.
 
 | confidence | cause |
 |---|---|

@@ -48,11 +48,11 @@ def test_table_counts_what_labels_allow_and_the_two_grave_errors() -> None:
     read = table([*logs, log("c/c", "healthy", "healthy", "yes"), log("c/c", "healthy", "healthy", "no")])
     assert read.splitlines()[-1].endswith("| 1 of 2, 1 of 2, 1 of 2 |")
     assert summary(logs).splitlines() == [
-        "| on logs that were not used to write the checks, judged 2026-01-02 | 4 logs of 3 repositories |",
+        "| on logs that were not used to write the checks, judged on 2026-01-02 | 4 logs of 3 repositories |",
         "|---|---|",
-        "| verdict is one that the label allows | 2 of 4 (50%) |",
-        "| failing, but called healthy | 1 of 2 |",
-        "| healthy, but called failing | 1 of 1 |",
+        "| verdict matches the label | 2 of 4 (50%) |",
+        "| failing run called healthy | 1 of 2 |",
+        "| healthy run called failing | 1 of 1 |",
     ]
 
 

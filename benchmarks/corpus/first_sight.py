@@ -71,8 +71,8 @@ def judged(labels: Path, folder: Path, start: int) -> Iterator[dict[str, str | i
 def table(rows: list[dict[str, str]]) -> str:
     """The verdicts on each set: how many the label allows, and the two errors that cost most."""
     lines = [
-        "| judged | at revision | logs | repositories | verdict is one that the label allows "
-        "| failing, but called healthy | healthy, but called failing | first paragraph true, right, useful |",
+        "| judged | at revision | logs | repositories | verdict matches the label | failing run called healthy "
+        "| healthy run called failing | true, main fact, next step |",
         "|---|---|---|---|---|---|---|---|",
     ]
     for (day, revision), group in groupby(rows, key=itemgetter("judged", "revision")):
@@ -87,11 +87,11 @@ def summary(rows: list[dict[str, str]]) -> str:
     days = [row["judged"] for row in rows]
     allowed, missed, flagged = _counts(rows)
     return (
-        f"| on logs that were not used to write the checks, judged {' to '.join(sorted({min(days), max(days)}))} "
+        f"| on logs that were not used to write the checks, judged on {' to '.join(sorted({min(days), max(days)}))} "
         f"| {len(rows)} logs of {_repositories(rows)} repositories |\n|---|---|\n"
-        f"| verdict is one that the label allows | {allowed} |\n"
-        f"| failing, but called healthy | {missed} |\n"
-        f"| healthy, but called failing | {flagged} |"
+        f"| verdict matches the label | {allowed} |\n"
+        f"| failing run called healthy | {missed} |\n"
+        f"| healthy run called failing | {flagged} |"
     )
 
 

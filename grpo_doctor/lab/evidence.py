@@ -242,11 +242,11 @@ def _brought_back(cells: Cells) -> str:
     lost = [fault for fault in fixed if cells[fault, FIXED][0].verdict != "recovers"]
     back = [fault for fault in lost if any(row.verdict == "recovers" for row in cells.get((fault, ROLLED_BACK), []))]
     never = [fault for fault in lost if fault not in back]
-    told = [f"A fix in place restores {len(fixed) - len(lost)} of {len(fixed)} runs with a harmful fault."]
+    told = [f"A fix in place restores the run for {len(fixed) - len(lost)} of {len(fixed)} harmful faults."]
     if back:
-        told.append(f"Exceptions: {_listed(back)}. Only a rollback restores runs whose weights stay damaged.")
+        told.append(f"If the weights stay damaged, only a rollback restores the run: {_listed(back)}.")
     if never:
-        told.append(f"Neither a fix nor a rollback restores {_listed(never)} within the run.")
+        told.append(f"For {_listed(never)}, neither a fix nor a rollback restores the run before its end.")
     return " ".join(told)
 
 

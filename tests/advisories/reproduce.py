@@ -181,12 +181,15 @@ def main() -> int:
         for version, expected in ((case.affected, True), (case.fixed, False)):
             there, words = outcome(case, version)
             wrong += there is not expected
-            shown = "shown" if there else "not there"
+            shown = "occurs" if there else "fixed"
             rows.append(f"| {case.id} | {case.package} {version} | `{case.measured}` | {shown} | {words} |")
             print(rows[-1], flush=True)
-    used = ", ".join(f"{name} {metadata.version(name)}" for name in ("torch", "transformers"))
+    used = " and ".join(f"{name} {metadata.version(name)}" for name in ("torch", "transformers"))
     head = "| advisory | release | what ran | bug | measured |\n|---|---|---|---|---|"
-    told = f"Run by `make advisories-repro` on {datetime.date.today().isoformat()} with {used}, on CPU."
+    told = (
+        f"`make advisories-repro` wrote this page on {datetime.date.today().isoformat()}, on a CPU, with {used}. For each "
+        "advisory, the command runs a function of an affected release and of a fixed release."
+    )
     RESULTS.write_text(
         "\n\n".join(["# Reproduced advisories", told, "\n".join([head, *rows])]) + "\n", encoding="utf-8"
     )
