@@ -1,6 +1,7 @@
-"""The gallery of the site: ten live reports, one for each verdict and of well-known failures, from runs that ship.
+"""Generates the gallery of the site: ten interactive reports of bundled runs, with every verdict and common failures.
 
-The runs are of the project's training engine with an injected fault, and of TRL on the embedded model (`tests.data`).
+The runs come from the project's training engine with an injected fault, and from TRL with the embedded model
+(`tests.data`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 
 
 class Shown(NamedTuple):
-    """A report of the gallery: its title, the file of its run, and the rows of it, where not all."""
+    """A report of the gallery: its title, the file of its run, and the number of rows, or None for all rows."""
 
     title: str
     file: str
@@ -38,12 +39,12 @@ GALLERY = {
     "unproven": Shown("No evidence of learning yet", "engine/rank-advantages.jsonl.gz", 10),
     "unjudged": Shown("Too few steps to judge", "engine/two-sample-groups.jsonl.gz", 3),
 }
-"""The reports by the names of their pages."""
+"""Reports by the name of their page."""
 
 
 @cache
 def diagnosed(name: str) -> Diagnosis:
-    """The diagnosis of a run of the gallery, with the path of its file in the repository."""
+    """Return the diagnosis of a run of the gallery, with the path of its file in the repository."""
     shown = GALLERY[name]
     (run,) = read(ROOT / "tests" / "data" / shown.file)
     if shown.rows is not None:
@@ -53,7 +54,7 @@ def diagnosed(name: str) -> Diagnosis:
 
 
 def _first(run: Run, rows: int) -> Run:
-    """The first rows of a run, as of a log that is still being written."""
+    """Return the first rows of a run, as in a log that is still being written."""
     begun = RunBuilder(run.source, run.format)
     for record in islice(run.records(), rows):
         begun.add(record)
@@ -63,15 +64,18 @@ def _first(run: Run, rows: int) -> Run:
 
 
 def reports() -> dict[str, str]:
-    """The pages of the reports, by their paths in the site."""
+    """Return the pages of the reports by their path in the site."""
     return {f"gallery/{name}.html": render("html", [diagnosed(name)], Options()) for name in GALLERY}
 
 
 def page() -> str:
-    """The page that lists them."""
+    """Return the page that lists the reports."""
     rows = []
     for name, shown in GALLERY.items():
         found = diagnosed(name)
         rows.append(f"| **{found.verdict}** | [{shown.title}](gallery/{name}.html) | {markdown(found.headline)} |")
-    head = "# Gallery\n\nLive reports of ten runs. Hover for values, drag to zoom, click a step for its log lines.\n\n"
+    head = (
+        "# Gallery\n\nThis page lists the interactive reports of ten runs. In the charts of a report, hover to see values, "
+        "drag to zoom, and click a step to see its log lines.\n\n"
+    )
     return head + "\n".join(["| verdict | report | first sentence |", "|---|---|---|", *rows]) + "\n"

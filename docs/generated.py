@@ -1,4 +1,4 @@
-"""Pages of the site from the code: commands, checks, the gallery, the API reference, and pages kept elsewhere."""
+"""Generates pages of the site: commands, checks, the gallery, the API reference, and copies of pages kept elsewhere."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.report import check_pages
 
 ROOT = Path(__file__).parents[1]
-REFERENCE = "Everything that `import grpo_doctor` offers. Other modules may change with any release."
+REFERENCE = "This page lists the public names of the package `grpo_doctor`. All other names may change with any release."
 ELSEWHERE = {
     "writing-a-check.md": ".github/CONTRIBUTING.md",
     "architecture.md": ".github/ARCHITECTURE.md",
     "changelog.md": "CHANGELOG.md",
 }
-"""Pages of the site that stand where people of the repository look for them."""
+"""Pages of the site that are kept elsewhere in the repository, with their paths."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds the generated pages to those of ``docs/``."""
+    """Add the generated pages to the pages in ``docs/``."""
     made = {
         **_commands(), **_checks(), **_copied(), **gallery.reports(),
         "advisories.md": advisory_page.page(), "gallery.md": gallery.page(), "reference.md": _reference(),
@@ -40,12 +40,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Links from ``docs/`` to the pages of the checks in the repository lead to those of the site."""
+    """Replace links to the pages of the checks in the repository with links to the pages of the site."""
     return markdown.replace("](../checks/pages/", "](checks/").replace("](../checks/README.md", "](checks/index.md")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Names every generated page in the navigation."""
+    """Add every generated page to the navigation."""
     for section in config.nav or []:
         if isinstance(section, dict):
             for title, where in section.items():
@@ -57,7 +57,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def _commands() -> dict[str, str]:
-    """A page for each command of the help and for each part of one; older names have none."""
+    """Return a page for each command and subcommand in the help. Hidden names have no page."""
     group: Any = typer.main.get_command(app)
     parts = {words[0]: " ".join(part) for part, words in PARTS.items()}
     named = {
@@ -69,7 +69,7 @@ def _commands() -> dict[str, str]:
 
 
 def _command(name: str, command: Any) -> str:
-    """Usage, description and options of a command."""
+    """Return the page of a command: usage, description, arguments and options."""
     arguments = [p for p in command.params if p.param_type_name == "argument"]
     options = [p for p in command.params if p.param_type_name == "option"]
     usage = " ".join(
@@ -88,13 +88,13 @@ def _command(name: str, command: Any) -> str:
 
 
 def _reference() -> str:
-    """The public names with their docstrings, which mkdocstrings reads from the source."""
+    """Return a page with the public names. mkdocstrings reads their docstrings from the source."""
     names = sorted(grpo_doctor.__all__, key=lambda name: (name.islower(), name))
     return "\n\n".join(["# API reference", REFERENCE, *(f"::: {_defined(name)}" for name in names)]) + "\n"
 
 
 def _defined(name: str) -> str:
-    """Where a public name is defined."""
+    """Return the full name of the module and object that define a public name."""
     value = getattr(grpo_doctor, name)
     module = getattr(value, "__module__", None)
     return f"grpo_doctor.{name}" if module is None else f"{module}.{name}"
@@ -139,5 +139,5 @@ def _copied() -> dict[str, str]:
 
 
 def _moved(text: str, folder: str) -> str:
-    """Turn links of a repository page to something outside the site into plain words."""
+    """Replace links to files outside the site with their text."""
     return re.sub(r"\[([^\]]+)\]\((?!https?:)[^)]+\)", r"\1", text)
