@@ -21,7 +21,7 @@ from tests.simulated import noise, rising
 
 HEAD = (
     "lag-1",
-        "shared rows",
+    "shared rows",
     "any metric differs",
     "any metric diverges",
     "detectable is found",

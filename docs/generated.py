@@ -19,7 +19,9 @@ from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.report import check_pages
 
 ROOT = Path(__file__).parents[1]
-REFERENCE = "This page lists the public names of the package `grpo_doctor`. All other names may change with any release."
+REFERENCE = (
+    "This page lists the public names of the package `grpo_doctor`. All other names may change with any release."
+)
 ELSEWHERE = {
     "writing-a-check.md": ".github/CONTRIBUTING.md",
     "architecture.md": ".github/ARCHITECTURE.md",

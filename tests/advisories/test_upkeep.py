@@ -81,9 +81,7 @@ def test_the_explained_threads_are_in_the_collection() -> None:
 
 def test_every_reproduced_advisory_has_its_results() -> None:
     reproduced = {one.id for one in advisories() if one.verified == "reproduced"}
-    rows = re.findall(
-        r"^\| (RLA-\d+-\d+) \| \S+ (\S+) \| .*? \| (occurs|fixed) \|", RESULTS.read_text("utf-8"), re.M
-    )
+    rows = re.findall(r"^\| (RLA-\d+-\d+) \| \S+ (\S+) \| .*? \| (occurs|fixed) \|", RESULTS.read_text("utf-8"), re.M)
     assert reproduced == {case.id for case in CASES}
     assert set(rows) == {row for c in CASES for row in ((c.id, c.affected, "occurs"), (c.id, c.fixed, "fixed"))}
 
