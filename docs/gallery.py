@@ -75,7 +75,7 @@ def page() -> str:
         found = diagnosed(name)
         rows.append(f"| **{found.verdict}** | [{shown.title}](gallery/{name}.html) | {markdown(found.headline)} |")
     head = (
-        "# Gallery\n\nThis page lists the interactive reports of ten runs. In the charts of a report, hover to see values, drag "
-        "to zoom, and click a step to see its log lines.\n\n"
+        "# Gallery\n\nThis page lists interactive reports of ten runs. In the charts of a report, hover to see values, "
+        "drag to zoom, and click a step to see its log lines.\n\n"
     )
     return head + "\n".join(["| verdict | report | first sentence |", "|---|---|---|", *rows]) + "\n"

@@ -229,7 +229,7 @@ def test_the_page_names_the_faults_that_the_right_remedy_did_not_fix() -> None:
     told = evidence._brought_back(dict(cells))
     assert "restores the run for 1 of 3 harmful faults. If the weights stay damaged, only" in told
     assert told.endswith("For `c`, neither a fix nor a rollback restores the run before its end.")
-    assert evidence._brought_back(dict(cells[:1])) == "A fix in place restores 1 of 1 runs with a harmful fault."
+    assert evidence._brought_back(dict(cells[:1])) == "A fix in place restores the run for 1 of 1 harmful faults."
 
 
 def test_steps_that_a_run_did_not_reach_count_as_0() -> None:
