@@ -10,11 +10,12 @@ from typing import Any
 from ..diagnosis.catalogue import Catalogue, home, load
 from ..diagnosis.check import THRESHOLDS, Check, Severity
 from ..diagnosis.lab_results import stored
+from ..diagnosis.wording import listed
 
 
 def page(catalogue: Catalogue, check: Check) -> str:
     """Return the whole page of a check."""
-    facts = [f"Severity {check.severity}, confidence {check.confidence}, family {check.family}."]
+    facts = [f"Severity: {check.severity}. Confidence: {check.confidence}. Family: {check.family}."]
     if check.seen is not None:
         facts.append(_seen(check))
     if check.needs:
@@ -97,7 +98,7 @@ def _seen(check: Check) -> str:
     if not seen:
         return "No public log has triggered the check yet. A finding reports what the log itself proves."
     named = [f"{seen[kind]} {words[seen[kind] != 1]}" for kind, words in KINDS.items() if kind in seen]
-    return f"Evidence: the check fires on {', '.join(named)}."
+    return f"Evidence: the check fires on {listed(named)}."
 
 
 def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:
@@ -112,7 +113,7 @@ def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:
 def _rivals(check: Check) -> str:
     if not check.rivals:
         return ""
-    lines = [f"- **{r.name}**: {r.why}. The test: {r.separated_by}." for r in check.rivals]
+    lines = [f"- **{r.name}**: {r.why}. To confirm: {r.separated_by}." for r in check.rivals]
     return "What else it could be\n\n" + "\n".join(lines)
 
 
