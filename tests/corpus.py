@@ -229,7 +229,12 @@ def page(rows: list[dict[str, str]]) -> str:
     """docs/evidence/accuracy.md, from the stored verdicts."""
     from grpo_doctor.lab.evidence import calibration
 
-    causes = "\n".join(f"| {confidence} | {share} |" for confidence, share in calibration(EVIDENCE).items())
+    shares = calibration(EVIDENCE)
+    causes = "\n".join(
+        f"| {level} | {share.right} of {share.of} | {share.low:.0%} to {share.high:.0%} |"
+        for level in ("high", "medium", "low")
+        if (share := shares.get(level)) is not None
+    )
     known = {"table": table(measured(rows)), "causes": causes}
     return PAGE.format(**rows[0], **known, first_sight=first_sight.table(first_sight.stored()))
 
@@ -259,10 +264,10 @@ fact, and those that explain what to do next. Some rules were later changed to f
 ## How often the cause is correct
 
 The table shows how often the named cause was correct, by confidence. The cases are the faults of the
-[experiments](lab.md) and the labelled logs.
+[experiments](lab.md) and the labelled logs. The checks were written with knowledge of these cases.
 
-| confidence | cause |
-|---|---|
+| confidence | correct | 95% interval |
+|---|---|---|
 {causes}
 """
 

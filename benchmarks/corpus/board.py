@@ -114,7 +114,7 @@ def page(rows: list[dict[str, str]]) -> str:
     """The table: per tool what it opened, severe answers on either side, and seconds."""
     of = {label: len({row["id"] for row in rows if row["labelled"] == label}) for label in ("failing", "healthy")}
     lines = [
-        "| tool | made for | opens | severe on failing | severe on healthy (false) | CPU s per run | measured |",
+        "| tool | made for | logs read | severe on failing | severe on healthy (false) | CPU s per run | measured |",
         "|---|---|---|---|---|---|---|",
     ]
     for tool in tools():
