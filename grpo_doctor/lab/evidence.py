@@ -246,7 +246,8 @@ def _brought_back(cells: Cells) -> str:
     if back:
         told.append(f"If the weights stay damaged, only a rollback restores the run: {_listed(back)}.")
     if never:
-        told.append(f"For {_listed(never)}, neither a fix nor a rollback restores the run before its end.")
+        named = " and ".join(f"`{fault}`" for fault in never)
+        told.append(f"For {named}, neither a fix nor a rollback restores the run before its end.")
     return " ".join(told)
 
 
