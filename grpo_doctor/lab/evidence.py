@@ -17,6 +17,7 @@ import msgspec
 from ..config import ConfigError
 from ..diagnosis.catalogue import load
 from ..diagnosis.lab_results import FILE, VERDICTS, Harm, Measured, Share, Treatment
+from ..diagnosis.wording import listed
 from ..engine.faults import FAULTS
 from ..engine.tiny import SIZES, make_model
 from ..extras import install
@@ -246,7 +247,7 @@ def _brought_back(cells: Cells) -> str:
     if back:
         told.append(f"If the weights stay damaged, only a rollback restores the run: {_listed(back)}.")
     if never:
-        named = " and ".join(f"`{fault}`" for fault in never)
+        named = listed([f"`{fault}`" for fault in never])
         told.append(f"For {named}, neither a fix nor a rollback restores the run before its end.")
     return " ".join(told)
 
