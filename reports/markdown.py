@@ -127,7 +127,7 @@ def _doubts(main: Finding) -> list[str]:
         parts += ["## Do not use", _bullets(map(authored, main.invalidates))]
     if evidence := measured(main):
         rows = [[markdown(name.replace("_", " ")), markdown(number(value))] for name, value in evidence.items()]
-        parts += [f"## Evidence of {main.code}", _rows(["", ""], rows)]
+        parts += [f"## Evidence for {main.code}", _rows(["", ""], rows)]
     return parts
 
 

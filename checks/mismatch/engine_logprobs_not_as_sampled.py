@@ -64,9 +64,9 @@ def engine_logprobs_not_as_sampled(
     filters, one per sampled token.
 
     ## Sources
-    Identity E[weight] = 1; verl `rollout_corr/kl` and `rollout_corr/k3_kl` (0.0020 and 0.0020 with a native engine,
-    0.0035 and up to 1635 with an engine whose log-probabilities were cut at the wrong places, in public notes on Dynamo
-    with SGLang); a public TRL run with a mean weight of 0.03 under a repetition penalty.
+    Identity E[weight] = 1; verl `rollout_corr/kl` and `rollout_corr/k3_kl` in public notes on Dynamo with SGLang
+    (0.0020 and 0.0020 with a native engine; 0.0035 and up to 1635 with an engine that cut log-probabilities at the
+    wrong places); a public TRL run with a mean weight of 0.03 under a repetition penalty.
     """
     missing = moving_median(rollout_mismatch_k1 - rollout_mismatch_kl, rows)
     k1, k3 = moving_median(rollout_mismatch_k1, rows), moving_median(rollout_mismatch_kl, rows)

@@ -23,9 +23,9 @@ def left_pad_count_as_position(
     """The response is extracted at the wrong position: the prompt's token count is used as the end of the prompt.
 
     ## What it sees
-    The check fires if, on 3 of 5 rows, the scored share of valid responses differs by more than 0.02 from the share
-    recomputed from the sampled ids. In addition, more than 5% of the scored responses must contain template tokens. The
-    scored and the recomputed shares must be equal by construction.
+    The check compares the scored share of valid responses with the share recomputed from the sampled ids. The check
+    fires if the two shares differ by more than 0.02 on 3 of 5 rows. In addition, more than 5% of the scored responses
+    must contain template tokens. The scored and the recomputed shares must be equal by construction.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check

@@ -34,7 +34,7 @@ def loss_mask_misaligned(
     prompt_tokens_in_mask: 0x3 64x3
     response_tokens_outside_mask: 0x3 64x3
     ```
-    Critical at step 4: Prompt and padding tokens in the loss mask: 64 and 0. Response tokens outside the mask: 64.
+    Critical at step 4: The loss mask includes 64 prompt tokens and 0 padding tokens, and excludes 64 response tokens.
 
     ```text
     prompt_tokens_in_mask: 0x6
@@ -58,8 +58,8 @@ def loss_mask_misaligned(
     inside = (prompt_tokens_in_mask > 0) | (pad > 0)
     return fires(
         inside | ((response_tokens_outside_mask > 0) & ~excused),
-        "Prompt and padding tokens in the loss mask: {prompt:g} and {pad:g}. Response tokens outside the mask: "
-        "{outside:g}.",
+        "The loss mask includes {prompt:g} prompt tokens and {pad:g} padding tokens, and excludes {outside:g} response "
+        "tokens.",
         critical=inside,
         prompt=prompt_tokens_in_mask,
         pad=pad,

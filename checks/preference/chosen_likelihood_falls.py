@@ -27,11 +27,11 @@ def chosen_likelihood_falls(
 
     ## What it sees
     The check compares means of the last and the first 5 rows. The check fires if the implicit reward of the chosen
-    responses has fallen by at least 7 and by at least 5 standard errors, and is -7 or below. At a reward of -7, the
-    odds of a chosen response are 1 to 1,000 under a sigmoid, although it is the preferred response. The check also
-    fires if the reward of the chosen responses is negative and their log-probability has doubled, which squares the
-    perplexity. Severity is **info** if the last of at least two held-out losses is within 10% of the lowest, or a
-    held-out score has not fallen.
+    responses is -7 or below and has fallen by at least 7. The fall must also be at least 5 standard errors. At a reward
+    of -7, the odds of a chosen response are 1 to 1,000 under a sigmoid, although it is the preferred response. The
+    check also fires if the reward of the chosen responses is negative and their log-probability has doubled, which
+    squares the perplexity. Severity is **info** if the last of at least two held-out losses is within 10% of the
+    lowest, or a held-out score has not fallen.
 
     ## Thresholds
     - `rows`: number of rows over which each mean is computed.

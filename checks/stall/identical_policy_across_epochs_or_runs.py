@@ -54,7 +54,7 @@ def identical_policy_across_epochs_or_runs(
 
     ## Known false alarms
     On the first step, runs with the same seed and initial weights are identical. A short run at a small learning rate
-    barely changes the weights: over a hundred steps of Adam, a rate of 1e-6 changes a weight by at most 1e-4, which is
+    barely changes the weights. Over a hundred steps of Adam, a rate of 1e-6 changes a weight by at most 1e-4, which is
     small compared with large weights. If the reward rose, the change in the weights had an effect.
 
     ## Remedy

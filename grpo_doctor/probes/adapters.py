@@ -31,7 +31,7 @@ def _messages(prompt: Prompt) -> list[dict[str, str]]:
 def _rendering(tokenizer: Any) -> dict[str, Callable[..., Any]]:
     """Return the entry points that a tokenizer with a chat template provides."""
     if not getattr(tokenizer, "chat_template", None):
-        raise AdapterError("the tokenizer has no chat template; give render in an adapter file of your own")
+        raise AdapterError("the tokenizer has no chat template; provide render in your own adapter file")
 
     def render(prompt: Prompt) -> Ids:
         ids = tokenizer.apply_chat_template(_messages(prompt), tokenize=True, add_generation_prompt=True)

@@ -223,7 +223,9 @@ class Adapter:
         for name, function in self.seams.items():
             if name not in SEAMS:
                 near = difflib.get_close_matches(name, SEAMS, 1)
-                raise AdapterError(f"{self.name}: unknown entry point {name!r}" + (f"; {near[0]!r}?" if near else ""))
+                raise AdapterError(
+                    f"{self.name}: unknown entry point {name!r}" + (f"; did you mean {near[0]!r}?" if near else "")
+                )
             if not callable(function):
                 raise AdapterError(f"{self.name}: entry point {name!r} is {type(function).__name__}, not a function")
         for name, needed in _NEEDED.items():

@@ -131,7 +131,7 @@ def run_probes(
 
 _NOT_WHOLE = (
     "The entry points reference more objects than were searched: name every model and optimizer in the adapter, "
-    "because one that was not found is not restored between probes."
+    "because an object that was not found is not restored between probes."
 )
 
 

@@ -52,7 +52,7 @@ def keep(path: Path, findings: Sequence[Finding], adapter: Path, trl: str | None
     kept = [f for f in findings if f.level > Severity.INFO]
     try:
         if path.exists() and MARK not in path.read_text(encoding="utf-8", errors="replace")[:200]:
-            raise AdapterError(f"{path}: contains something other than kept tests; pass another file to --keep")
+            raise AdapterError(f"{path}: contains code other than kept test cases; pass another file to --keep")
         if kept:
             output.replace(path, _module(path, kept, adapter, trl))
     except OSError as error:

@@ -113,7 +113,7 @@ def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:
 def _rivals(check: Check) -> str:
     if not check.rivals:
         return ""
-    lines = [f"- **{r.name}**: {r.why}. To confirm: {r.separated_by}." for r in check.rivals]
+    lines = [f"- **{r.name}**: {r.why}. To confirm, {r.separated_by}." for r in check.rivals]
     return "What else it could be\n\n" + "\n".join(lines)
 
 

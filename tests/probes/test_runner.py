@@ -190,7 +190,7 @@ def test_missing_parts_are_skipped_and_named() -> None:
 @pytest.mark.parametrize(
     ("seams", "message"),
     [
-        ({"extrat": print}, "unknown entry point 'extrat'; 'extract'?"),
+        ({"extrat": print}, "unknown entry point 'extrat'; did you mean 'extract'?"),
         ({"mask": 3}, "entry point 'mask' is int, not a function"),
     ],
 )

@@ -11,7 +11,8 @@ def test_one_row_before_and_at_the_boundary() -> None:
     found = find("PAD002", prompt_tokens_in_mask="0x3 64x3 0x2", response_tokens_outside_mask="0x3 64x3 0x2")
     assert (found.severity, found.confidence, found.onset_step, found.detected_step) == ("critical", "high", 4, 6)
     assert (
-        found.message == "Prompt and padding tokens in the loss mask: 64 and 0. Response tokens outside the mask: 64."
+        found.message
+        == "The loss mask includes 64 prompt tokens and 0 padding tokens, and excludes 64 response tokens."
     )
 
 
