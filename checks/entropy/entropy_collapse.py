@@ -49,15 +49,19 @@ def entropy_collapse(
     """Entropy collapsed without a reward gain.
 
     ## What it sees
-    The check compares the token-mean entropy H, in nats, with H0 on the first row, before any update. Entropy is *low
-    from the start* if H0 is below 0.15 and H is below 0.1. Entropy has *collapsed* if H0 is at least 0.15 and H is
-    below a tenth of H0 or below 0.05. Severity is info, or warning if the reward has not gained and is not near its
-    maximum. For a low start, the severity stays info if, after ten rewards, more than half of the groups are known to
-    have differing rewards. A collapse is an error if the reward has fallen from its best level. A collapse is also an
-    error if H was below 0.05 on more than half of ten or more rows without a gain in reward. Zero-variance groups and
-    duplicate, short or invalid responses have separate checks, whose findings ENT001 explains. The check fires on 3 of
-    5 rows and clears after 5 rows without the condition. The onset is the step at which entropy fell below 30% of its
-    first value.
+    The check compares the token-mean entropy H, in nats, with H0 on the first row, before any update.
+
+    - Entropy is *low from the start* if H0 is below 0.15 and H is below 0.1.
+    - Entropy has *collapsed* if H0 is at least 0.15 and H is below a tenth of H0 or below 0.05.
+
+    Severity is info, or warning if the reward has not gained and is not near its maximum. For a low start, the severity
+    stays info if, after ten rewards, more than half of the groups are known to have differing rewards. A collapse is an
+    error if the reward has fallen from its best level. A collapse is also an error if H was below 0.05 on more than
+    half of ten or more rows without a gain in reward.
+
+    Zero-variance groups and duplicate, short or invalid responses have separate checks, whose findings ENT001 explains.
+    The check fires on 3 of 5 rows and clears after 5 rows without the condition. The onset is the step at which entropy
+    fell below 30% of its first value.
 
     ## Thresholds
     - `low_start_nats`: entropy, nats per token, below which entropy counts as still low in a run that started low.

@@ -31,15 +31,19 @@ def entropy_explosion(
     """Entropy exploded: the policy spreads its probability over more and more tokens.
 
     ## What it sees
-    Severity is warning if the token-mean entropy is above twice that of the first row and above 1.0 nat, on 5 of 10
-    rows. Severity is error if the reward has fallen from its best level. Severity is also error if the reward is below
-    its first level by more than half of the smallest detectable difference. Severity is also error if the reward is
-    known and half of the responses are truncated or invalid. Severity is critical if, in addition, responses are 50%
-    longer than on the first row, or the truncated or invalid share rose by 0.2. Severity stays info if entropy is at
-    most 3 nats, responses more than doubled in length, and truncation rose by 0.15 or the reward fell. In longer
-    contexts, entropy rises by itself, so the length explosion (LEN002) is the cause. Above 3 nats, the policy generates
-    noise and does not end its responses. The onset is the last step at which entropy crossed the geometric mean of its
-    lowest value and the limit.
+    The check uses the token-mean entropy, in nats.
+
+    - Severity is **warning** if the entropy is above twice that of the first row and above 1.0 nat, on 5 of 10 rows.
+    - Severity is **error** if the reward has fallen from its best level. Severity is also error if the reward is below
+      its first level by more than half of the smallest detectable difference. Finally, severity is error if the reward
+      is known and half of the responses are truncated or invalid.
+    - Severity is **critical** if, in addition, responses are 50% longer than on the first row, or the truncated or
+      invalid share rose by 0.2.
+    - Severity stays **info** if entropy is at most 3 nats, responses more than doubled in length, and truncation rose
+      by 0.15 or the reward fell. In longer contexts, entropy rises by itself, so the length explosion (LEN002) is the
+      cause. Above 3 nats, the policy generates noise and does not end its responses.
+
+    The onset is the last step at which entropy crossed the geometric mean of its lowest value and the limit.
 
     ## Thresholds
     - `grown_factor`: ratio of entropy, and of response length, to the first value, above which entropy or length has

@@ -42,13 +42,16 @@ def grad_norm_spike(
     ## What it sees
     A spike is a norm (before clipping) above five times the largest norm of the previous 20 rows. The norm must also
     exceed the median of the previous 20 rows plus 8 median absolute deviations. Finally, the norm must exceed the
-    clipping limit (1.0, the default of the trainers, if no limit is declared). An infinite norm is also a spike.
-    Severity is warning for a single spike, or info while the reward has gained. Severity is error if a second infinite
-    norm follows within 100 rows. Severity is also error if the reward falls (by five standard errors and 30% of its
-    range) within five rows of a spike. The first 20 rows are not judged for spikes. Without spikes, the check fires if
-    the median norm over 10 rows is above 20. The check also fires if every norm of two or more rows is above a million.
-    While the reward has gained, the severity of a huge norm is info. Severity is always warning if the median is more
-    than five times that of the first 20 rows. The scale of a loss cannot explain growth by a factor of five.
+    clipping limit (1.0, the default of the trainers, if no limit is declared). An infinite norm is also a spike. The
+    first 20 rows are not judged for spikes.
+
+    - Severity is **warning** for a single spike, or **info** while the reward has gained.
+    - Severity is **error** if a second infinite norm follows within 100 rows. Severity is also error if the reward
+      falls (by five standard errors and 30% of its range) within five rows of a spike.
+    - Without spikes, the check fires if the median norm over 10 rows is above 20. The check also fires if every norm of
+      two or more rows is above a million. While the reward has gained, the severity of a huge norm is **info**.
+    - Severity is always **warning** if the median is more than five times that of the first 20 rows. The scale of a
+      loss cannot explain growth by a factor of five.
 
     ## Thresholds
     - `rows`: number of previous rows that a norm is compared with.

@@ -34,12 +34,18 @@ def kl_explosion(
     ## What it sees
     The check fires if, on 2 of 3 rows, the KL exceeds both 1.5 nats per token and ten times its first value. The KL of
     the first row should be 0. The check fires regardless of the first row if the KL is above 10, or if its median over
-    five rows is above 5. Severity is warning, and error once the reward has fallen (by five standard errors and 30% of
-    its range). After a fall in reward, severity is also error if the KL exceeds both 0.1 and ten times the median of
-    the previous 20 rows. Severity is also error if the reward has not gained, and either the median over five rows or
-    every KL so far is above 100. Severity is critical if the KL is above 10 and the reward has fallen. If rows are
-    means over epochs (`rows = epochs`), severity is warning above a KL of 1.5, and error above a KL of 10. For means
-    over epochs, the KL of the first row is not used. The onset is the step since which the KL has been above 0.5.
+    five rows is above 5.
+
+    - Severity is **warning**, and **error** once the reward has fallen (by five standard errors and 30% of its range).
+    - After a fall in reward, severity is also **error** if the KL exceeds both 0.1 and ten times the median of the
+      previous 20 rows.
+    - Severity is also **error** if the reward has not gained, and either the median over five rows or every KL so far
+      is above 100.
+    - Severity is **critical** if the KL is above 10 and the reward has fallen.
+    - If rows are means over epochs (`rows = epochs`), severity is **warning** above a KL of 1.5, and **error** above a
+      KL of 10. The KL of the first row is then not used.
+
+    The onset is the step since which the KL has been above 0.5.
 
     ## Thresholds
     - `exploded_nats`: KL, nats per token, above which a KL that has grown by `grown_factor` counts as exploded.

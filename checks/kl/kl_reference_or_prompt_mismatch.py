@@ -39,15 +39,19 @@ def kl_reference_or_prompt_mismatch(
     """The KL is far from 0 before any learning, so policy and reference are scored differently.
 
     ## What it sees
-    The check uses the KL of the first row if the log starts at step 0 or 1. Severity is warning if the KL of the first
-    row is above 0.02 nats per token, and error if it is above 10. If only the KL per response is logged, severity is
-    warning if the first KL is above 1 nat. Severity is info for a first KL of up to 1.5 nats per token once the reward
-    has gained or the task is solved. If a row is the mean over an epoch (`rows = epochs`), the first row includes many
-    updates. For means over epochs, severity is warning, with low confidence, once the KL falls below 90% of its first
-    value. A policy that starts at its reference would move away from the reference. In a log that starts at a later
-    step, severity is warning if the first KL is above 1.5 and the KL falls. Severity is error if the KL falls after a
-    first value above 10. A log with a single row is not judged if the row is more than a tenth of an epoch into the
-    run. Single values without a step or an epoch (`rows = unnumbered`) are not judged.
+    The check uses the KL of the first row if the log starts at step 0 or 1.
+
+    - Severity is **warning** if the KL of the first row is above 0.02 nats per token, and **error** if it is above 10.
+      If only the KL per response is logged, severity is **warning** if the first KL is above 1 nat.
+    - Severity is **info** for a first KL of up to 1.5 nats per token once the reward has gained or the task is solved.
+    - If a row is the mean over an epoch (`rows = epochs`), the first row includes many updates. Severity is then
+      **warning**, with low confidence, once the KL falls below 90% of its first value. A policy that starts at its
+      reference would move away from the reference.
+    - In a log that starts at a later step, severity is **warning** if the first KL is above 1.5 and the KL falls.
+      Severity is **error** if the KL falls after a first value above 10.
+
+    A log with a single row is not judged if the row is more than a tenth of an epoch into the run. Single values
+    without a step or an epoch (`rows = unnumbered`) are not judged.
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, above which the severity is warning.

@@ -44,17 +44,22 @@ def length_collapse(
     """Responses have become much shorter than at the start of the run.
 
     ## What it sees
-    The check compares the response length (median, or else mean) with that of the first row, before any update.
-    Severity is warning if the length is below a quarter of the first length on 3 of 5 rows. On a log scale, the
-    difference between the two lengths must exceed three standard errors of the noise of single rows. Severity is error
-    if the reward is not near its maximum on 6 of 10 rows. In addition, the reward must not have risen by half of the
-    smallest detectable gain. If the reward has not fallen and responses still have 8 tokens, an error requires 20
-    rewards. Severity is also error if the length is at most 2 tokens, and critical if it is at most 1.5 tokens.
-    Severity is info if the reward has gained and either the task is solved, or the gain came before the collapse and
-    has been kept. If the reward components are known, only the gain of components other than formatting counts. Runs
-    whose first row has fewer than 8 tokens are not judged, because their task requires short answers. The onset is the
-    step at which the length fell below 90% of its first value. Once the reward has gained or fallen, the check uses the
-    first length or the length at the best reward, whichever is smaller.
+    The check compares the response length (median, or else mean) with that of the first row, before any update. Once
+    the reward has gained or fallen, the check uses the first length or the length at the best reward, whichever is
+    smaller.
+
+    - Severity is **warning** if the length is below a quarter of the first length on 3 of 5 rows. On a log scale, the
+      difference between the two lengths must exceed three standard errors of the noise of single rows.
+    - Severity is **error** if the reward is not near its maximum on 6 of 10 rows. In addition, the reward must not have
+      risen by half of the smallest detectable gain. If the reward has not fallen and responses still have 8 tokens, an
+      error requires 20 rewards.
+    - Severity is also **error** if the length is at most 2 tokens, and **critical** if it is at most 1.5 tokens.
+    - Severity is **info** if the reward has gained and either the task is solved, or the gain came before the collapse
+      and has been kept.
+
+    If the reward components are known, only the gain of components other than formatting counts. Runs whose first row
+    has fewer than 8 tokens are not judged, because their task requires short answers. The onset is the step at which
+    the length fell below 90% of its first value.
 
     ## Thresholds
     - `collapsed_below_share`: ratio of the response length to its first value below which the length counts as

@@ -22,8 +22,7 @@ def chosen_likelihood_falls(
     evaluations: int = 2,
     holds_within: float = 0.1,
 ) -> Fires:
-    """Chosen responses become much less likely; the margin grows only because the likelihood of rejected responses
-    falls faster.
+    """Chosen responses become much less likely; the margin grows because rejected responses fall even faster.
 
     ## What it sees
     The check compares means of the last and the first 5 rows. The check fires if the implicit reward of the chosen

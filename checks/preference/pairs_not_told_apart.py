@@ -51,17 +51,21 @@ def pairs_not_told_apart(
     """Preference training does not learn: reward accuracy and margin have not improved since the start.
 
     ## What it sees
-    The check starts at the 40th step and the 12th row. The cases **Flat** and **At its start** require that the loss
-    has not fallen beyond its noise. In addition, the reward accuracy must not have gained, and must not exceed one half
-    by more than its noise. **Flat** (warning): the reward accuracy is not near 1, and its gain plus its noise is below
-    a tenth of the possible gain (`series.trajectory`). **At its start** (warning): the mean of the last 12 margins is
-    within 0.02 of 0. Without margins, the mean of the last 12 losses must be within 0.01 of ln 2, the loss at a margin
-    of 0. In addition, the mean of all losses must not be below ln 2 beyond its noise. The case **At its start** does
-    not count while the learning rate is still rising (before step 150 if no learning rate is recorded). Severity
-    is **error** if all margins of the run, or all log-probabilities of the chosen responses, are exactly 0. Severity
-    is **warning** after three margins of 0 if the learning rate is already falling. Full updates were then made, but
-    the policy still equals its reference. The message reports that the learning rate is too low if the largest margin
-    is between 0 and 0.01 and the rate stays below 1e-5.
+    The check starts at the 40th step and the 12th row.
+
+    - **Flat** (warning): the reward accuracy is not near 1, and its gain plus its noise is below a tenth of the
+      possible gain (`series.trajectory`).
+    - **At its start** (warning): the mean of the last 12 margins is within 0.02 of 0. Without margins, the mean of the
+      last 12 losses must be within 0.01 of ln 2, the loss at a margin of 0. In addition, the mean of all losses must
+      not be below ln 2 beyond its noise. The case does not count while the learning rate is still rising (before step
+      150 if no learning rate is recorded).
+    - **Exactly 0**: severity is **error** if all margins of the run, or all log-probabilities of the chosen responses,
+      are exactly 0. Severity is **warning** after three margins of 0 if the learning rate is already falling. Full
+      updates were then made, but the policy still equals its reference.
+
+    The cases **Flat** and **At its start** require that the loss has not fallen beyond its noise. In addition, the
+    reward accuracy must not have gained, and must not exceed one half by more than its noise. The message reports that
+    the learning rate is too low if the largest margin is between 0 and 0.01 and the rate stays below 1e-5.
 
     ## Thresholds
     - `early_rows`: number of steps before which the check does not fire.

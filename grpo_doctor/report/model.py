@@ -377,7 +377,8 @@ def about(code: str) -> About | None:
     if check is None:
         return None
     parts = dict(re.findall(r"^## ([^\n]+)\n(.*?)(?=^## |\Z)", check.page, re.MULTILINE | re.DOTALL))
-    seen, alarms = (" ".join(parts.get(name, "").split()) for name in ("What it sees", "Known false alarms"))
+    plain = {name: " ".join(re.sub(r"^ *- ", "", part, flags=re.MULTILINE).split()) for name, part in parts.items()}
+    seen, alarms = (plain.get(name, "") for name in ("What it sees", "Known false alarms"))
     return About(check.title, seen, alarms)
 
 
