@@ -46,7 +46,7 @@ def prompt_repeat_overfit(
     Use more prompts or fewer passes, and stop training when the held-out score stops rising.
 
     ## Sources
-    A convention, not a measurement: ten passes over the prompts.
+    The limit of ten passes over the prompts is a convention, not a measurement.
     """
     flat = (eval_trend.shown == eval_trend.shown) & ~eval_trend.gained & ~eval_trend.solved
     return fires(

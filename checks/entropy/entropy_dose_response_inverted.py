@@ -108,7 +108,8 @@ def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None
     inverted = answer.beyond_noise and (after > before) == (answer.difference < 0)
     return fires(
         inverted and large >= factor * small and large > small and [c.name for c in found.changed] == ["entropy_coef"],
-        "Entropy is lower with the larger coefficient: {base:.3g} nats at {before:.3g}, {new:.3g} nats at {after:.3g}.",
+        "Entropy is lower with the larger coefficient: {base:.3g} nats at a coefficient of {before:.3g}, and "
+        "{new:.3g} nats at {after:.3g}.",
         error=True,
         before=before,
         after=after,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +19,7 @@ def page(catalogue: Catalogue, check: Check) -> str:
     if check.seen is not None:
         facts.append(_seen(check))
     if check.needs:
-        facts.append(
-            "The check needs " + ", ".join(" or ".join(f"`{f}`" for f in need.fields) for need in check.needs) + "."
-        )
+        facts.append(f"The check needs {listed([_need(need.fields) for need in check.needs])}.")
     limits = check.limits
     if limits:
         silent = ", ".join(f"`{name}` = {value}" for name, value in limits.items() if name not in check.meanings)
@@ -53,7 +51,7 @@ NOTATIONS = {
         "Each line is a record field with its value at every step: `0.5x10` repeats a value, `1->0x5` are five values "
         "from 1 to 0, `?` is unknown."
     ),
-    "```python\nfrom my_trainer": "An adapter; `my_trainer` is a trainer without bugs.",
+    "```python\nfrom my_trainer": "The example is an adapter; `my_trainer` is a trainer without bugs.",
 }
 """Introduction of an example on the page, by the beginning of the example."""
 MEASURED = "Measured on faults of the built-in engine"
@@ -87,6 +85,11 @@ KINDS = {
     ),
 }
 """Kinds of evidence that `tests/seen.py` counts, with the singular and plural of the noun for each."""
+
+
+def _need(fields: Sequence[str]) -> str:
+    names = ", ".join(f"`{field}`" for field in fields)
+    return f"one of {names}" if len(fields) > 1 else names
 
 
 def _seen(check: Check) -> str:

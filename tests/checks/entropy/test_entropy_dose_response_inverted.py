@@ -51,7 +51,7 @@ def across(base: Run, new: Run) -> list[tuple[str, str]]:
 
 
 def test_across_runs_the_larger_dose_goes_with_the_lower_entropy() -> None:
-    told = "Entropy is lower with the larger coefficient: 0.896 nats at 0.01, 0.411 nats at 0.05."
+    told = "Entropy is lower with the larger coefficient: 0.896 nats at a coefficient of 0.01, and 0.411 nats at 0.05."
     assert across(dose(0.01, 0.9), dose(0.05, 0.4)) == [("error", told)]
     ((severity, _),) = across(dose(0.05, 0.4), dose(0.01, 0.9))
     assert severity == "error"
