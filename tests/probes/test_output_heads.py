@@ -128,5 +128,5 @@ def test_an_encoder_and_a_decoder_are_not_judged() -> None:
     with watched(model) as seen:
         model(input_ids=IDS, decoder_input_ids=IDS[:, :3])
     assert not seen
-    with scripted_generate(model, [[5, 1]], 0), pytest.raises(Unjudged, match="an encoder-decoder model"):
+    with scripted_generate(model, [[5, 1]], 0), pytest.raises(Unjudged, match="the model is an encoder-decoder"):
         model.generate(input_ids=IDS)
