@@ -1,8 +1,8 @@
 """Declares the checks of how a run ended: one for each entry of ends.toml.
 
 ``ended`` is the number of events of the kinds in ``events`` in the last lines of the log. ``finished`` is the number of
-reports that training had finished, and ``row`` is the number of rows. `grpo_doctor.diagnosis.entries` explains the
-conditions.
+reports that training had finished, and ``row`` is the number of rows. ``tells`` names evidence: the number of these
+events with a text. `grpo_doctor.diagnosis.entries` explains the conditions.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,8 @@ def declare_end(code: str, row: Mapping[str, Any]) -> None:
 
     def rule(step: Column, events: Column, **thresholds: Any) -> Fires:
         ends = {"ended": seen(events, *kinds), "finished": seen(events, "finished"), "row": row_number(step)}
-        return judged(row, ends | limits | thresholds, {"step": step, "what": message_of(events, *kinds)})
+        told = {name: seen(events, *kinds, text=text) for name, text in row.get("tells", {}).items()}
+        return judged(row, ends | limits | thresholds, {"step": step, "what": message_of(events, *kinds), **told})
 
     declare(code, row, rule, {name: any_of(name) for name in ("step", "events")})
 

@@ -14,6 +14,7 @@ from ..series.trajectory import TURNED, Trajectory, printable
 from ..series.trend import FEW, MATTERS, NOTHING, Outcome
 from .check import Confidence, Finding, Severity
 from .early_indicators import Before, Columns
+from .known_errors import known_error
 from .remedies import shared_remedies
 from .remedy_gate import refused, signs
 from .success import NAMES, evaluated, evidence, lost, names_of, shown, worse
@@ -93,6 +94,8 @@ def headline(facts: Facts) -> str:
         said.append(zeros)
     if end := _ending(facts, result):
         said.append(end)
+    if facts.rows and (known := known_error(facts.run.ending)):
+        said.append(known.cause)
     constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck too
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant or NO_OTHER in result):
@@ -236,7 +239,8 @@ def _next_step(facts: Facts) -> str:
     run = facts.run
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
     if noted := worst_of([f for f in active if f.level > Severity.INFO or (facts.short and f.kind == "outcome")]):
-        return f"{noted.action}."
+        explained = known_error(run.ending) if noted is facts.crash else None
+        return explained.do if explained else f"{noted.action}."
     if facts.short and (facts.rows or (run.ending and run.ending.kind == "exception")):
         return _next_of_short(facts)
     if run.reading is not None and run.reading.decides:
@@ -283,7 +287,9 @@ def _next_of_short(facts: Facts) -> str:
 def _nothing_read(run: Run) -> str:
     """Return why there is nothing to judge: how the run ended, or that no metric was recognised."""
     if run.ending and run.ending.kind != "finished":
-        return f"No metric was read before the run ended with {run.ending.described}. {_fix(run)}".rstrip()
+        known = known_error(run.ending)
+        ended = f"No metric was read before the run ended with {run.ending.described}."
+        return " ".join(filter(None, [ended, known and known.cause, _fix(run)]))
     none = _unread(run, ", so there is no verdict")
     return f"{none} Log the mean reward and the loss of each step, or name their columns with --map."
 
@@ -292,6 +298,8 @@ def _fix(run: Run) -> str:
     """Return the next step of a run that did not end by itself or by hand; otherwise, return an empty string."""
     if run.ending is None or run.ending.kind in ("finished", "interrupted"):
         return ""
+    if known := known_error(run.ending):
+        return known.do
     return f"Fix {'this exception' if run.ending.kind == 'exception' else 'what ended the run'}, and start it again."
 
 

@@ -29,6 +29,7 @@ _SIGNS = (
         r"probability tensor contains either|FloatingPointError"
         r"|\b(?:loss|grad(?:ient)?[_ ]norm) is (?:nan|inf|not finite)\b",
     ),
+    _sign("out of memory", "an out-of-memory error of the host", r"ray\.exceptions\.OutOfMemoryError"),
     _sign(
         "out of memory",
         "a GPU out-of-memory error",
@@ -85,6 +86,9 @@ _SIGNS = (
         "exception",
         "a traceback",
         r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?Traceback \(most recent call last\)",
+    ),
+    _sign(
+        "exception", "an exception that Hydra reports", r"^(?:\([\w ,=.-]{1,80}\) )?Error executing job with overrides:"
     ),
     _sign(
         "finished",

@@ -34,3 +34,24 @@ def test_it_fails_a_run_that_had_not_finished_or_learned(
     diagnosis = ended(tmp_path, before + f"{TRACE}{OUT}\n", learns=False)
     assert [found[:2] for found in ends(diagnosis)] == [("END002", severity)]
     assert diagnosis.verdict == verdict
+
+
+@pytest.mark.parametrize(
+    ("end", "what", "action"),
+    [
+        (
+            "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
+            "an out-of-memory error of the host",
+            "Find the process that holds the memory, and turn off its offloading or save sharded checkpoints",
+        ),
+        (
+            "ray.exceptions.RayTaskError(OutOfMemoryError): ray::run()\ntorch.OutOfMemoryError: CUDA out of memory.",
+            "a GPU out-of-memory error",
+            "Halve the micro-batch, and give the rollout engine less GPU memory",
+        ),
+    ],
+)
+def test_the_remedy_is_about_the_memory_that_ran_out(tmp_path: Path, end: str, what: str, action: str) -> None:
+    (found,) = [f for f in ended(tmp_path, f"{TRACE}{end}\n").findings if f.code == "END002"]
+    assert what in found.message
+    assert [remedy.title for remedy in found.remedies] == [action]
