@@ -28,7 +28,7 @@ RANKS, BATCHES = "ranks", "batches"
 `BATCHES` contains token batches, whose analysis is already in the records."""
 
 CORE = frozenset(
-    "loss policy_loss kl_loss value_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean ratio_mean "
+    "loss policy_loss kl_loss value_loss grad_norm kl kl_k1 kl_k3 entropy_mean reward_mean reward_std ratio_mean "
     "advantage_mean advantage_std reward_margin weight_delta".split()
 )
 """Fields in which a NaN or an infinity is an event. In other fields, NaN or infinity is a gap in an auxiliary

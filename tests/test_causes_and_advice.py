@@ -71,6 +71,12 @@ def test_groups_are_not_filtered_where_all_differ(most: float, withheld: bool) -
     assert ("drop-zero-variance-groups" in told) is withheld
 
 
+@pytest.mark.parametrize(("onset", "withheld"), [(1, True), (2, False)])
+def test_no_checkpoint_is_finite_if_the_first_row_is_not(onset: int, withheld: bool) -> None:
+    told = dict(senseless({}, [finding("GRD001", onset)], 1, NOTHING.get))
+    assert ("stop-on-non-finite" in told) is withheld
+
+
 @pytest.mark.parametrize(("first", "onset", "withheld"), [(1, 1, False), (1, 2, True), (2, 2, True)])
 def test_weights_are_checked_only_if_the_problem_began_with_the_run(first: int, onset: int, withheld: bool) -> None:
     told = dict(senseless({}, [finding("ENT013", onset)], first, NOTHING.get))

@@ -130,7 +130,11 @@ def advised(file: Path) -> list[str]:
     document = tomllib.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
     remedies = document.get("remedies", {}).values()
     rivals = [rival for name, entry in document.items() if name != "remedies" for rival in entry.get("rivals", [])]
-    return [r["title"] for r in remedies] + [r["evidence"] for r in remedies] + [t for r in rivals for t in r.values()]
+    return (
+        [r["title"] for r in remedies]
+        + [r["evidence"] for r in remedies]
+        + [t for r in rivals for t in r.values() if isinstance(t, str)]
+    )
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, each, seen, where
+from grpo_doctor.series import Column, each, isnan, seen, where
 
 
 def holds_nan(groups: list[list[float]] | None) -> bool:
@@ -19,14 +19,19 @@ def holds_nan(groups: list[list[float]] | None) -> bool:
     invalidates=("every checkpoint since step {onset}: a single NaN advantage makes all weights NaN",),
 )
 def group_std_nan(
-    events: Column, group_rewards: Column = None, group_size: Column = None, advantage_ddof: Column = None
+    events: Column,
+    group_rewards: Column = None,
+    group_size: Column = None,
+    advantage_ddof: Column = None,
+    reward_mean: Column = None,
 ) -> Fires:
     """Advantages are NaN because of a one-response group, a division of 0 by 0, or a NaN reward.
 
     ## What it sees
     Severity is critical on the first row with a NaN reward, or with a NaN or infinite mean or standard deviation of the
-    advantages. Severity is warning for groups of one response with ddof 1 even if no NaN is recorded, because TRL
-    silently replaces NaN advantages with 0.
+    advantages. It is also critical if the reward standard deviation is NaN and the mean reward is finite, because two
+    or more finite rewards have a finite standard deviation. Severity is warning for groups of one response with ddof 1
+    even if no NaN is recorded, because TRL silently replaces NaN advantages with 0.
 
     ## Why it matters
     The standard deviation of a single value with ddof 1 is 0 / 0. The z-score of equal rewards without an epsilon is
@@ -51,13 +56,15 @@ def group_std_nan(
     below 1e-8. Never return NaN from the reward function.
 
     ## Sources
-    TRL `nanstd`; volcengine/verl#1197, #2505.
+    TRL `nanstd`; volcengine/verl#1197, #2505; lzhxmu/CPPO#3, StarsfieldAI/R1-V#69 and om-ai-lab/VLM-R1#71 (a standard
+    deviation of NaN in groups of one response).
     """
     recorded = seen(events, "nan", text="advantage_") > 0
+    single = (seen(events, "nan", text="reward_std") > 0) & ~isnan(reward_mean)
     rewards = each(holds_nan, group_rewards) > 0
     alone = (group_size <= 1) & (advantage_ddof == 1)
     return fires(
-        recorded | rewards,
+        recorded | rewards | single,
         "{what}",
         hold=(1, 1),
         warning=alone,
@@ -67,7 +74,11 @@ def group_std_nan(
             where(
                 rewards,
                 "A group contains a NaN reward.",
-                "Groups of one response have an undefined standard deviation (0 / 0) and no signal.",
+                where(
+                    single,
+                    "The reward standard deviation is NaN and the mean reward is finite, as in groups of one response.",
+                    "Groups of one response have an undefined standard deviation (0 / 0) and no signal.",
+                ),
             ),
         ),
     )

@@ -116,8 +116,9 @@ def nan_or_inf(
     )
 
 
-_WATCHED = frozenset(("kl", "kl_k1", "kl_k3", "entropy_mean", "reward_margin"))
-"""Metrics that may be part of the loss or only logged; the margin of a batch without rejected responses is 0 / 0."""
+_WATCHED = frozenset(("kl", "kl_k1", "kl_k3", "entropy_mean", "reward_margin", "reward_std"))
+"""Metrics that may be part of the loss or only logged; the margin of a batch without rejected responses is 0 / 0,
+and so is the standard deviation over one response."""
 _GRADIENT = frozenset(("grad_norm",))
 
 

@@ -91,12 +91,14 @@ class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
 
     ``ruled_out_by``: the check that fires if this explanation is correct; if that check ran and passed, the log
         contradicts the explanation.
+    ``run_types``: the kinds of training in which the explanation is possible; all if empty.
     """
 
     name: str
     why: str
     separated_by: str
     ruled_out_by: str = ""
+    run_types: tuple[str, ...] = ()
 
 
 class Step(msgspec.Struct, frozen=True, omit_defaults=True, rename={"who": "for"}):

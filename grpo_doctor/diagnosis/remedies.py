@@ -90,7 +90,8 @@ def _advice(path: Path, code: str, entry: Mapping[str, Any], known: Mapping[str,
 
     try:
         rivals = tuple(
-            Rival(r["name"], r["why"], r["separated-by"], r.get("ruled-out-by", "")) for r in entry.get("rivals", [])
+            Rival(r["name"], r["why"], r["separated-by"], r.get("ruled-out-by", ""), tuple(r.get("run-types", ())))
+            for r in entry.get("rivals", [])
         )
     except KeyError as error:
         raise CheckError(f"{path}: {code}: a rival lacks {error}") from None

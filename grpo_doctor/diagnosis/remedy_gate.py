@@ -72,6 +72,8 @@ REFUTED = (
     ("graded", "check-the-reward", "the reward function distinguishes the responses of a batch"),
     ("form", "remove-length-reward", "the gain comes from formatting"),
     ("risen", "check-the-labels", "the loss has fallen before"),
+    ("host", "lower-peak-memory", "the memory of the machine ran out, not that of a GPU"),
+    ("gpu", "lower-host-memory", "the memory of a GPU ran out, not that of the machine"),
 )
 """Name of a finding's evidence, the remedy that the evidence rules out, and the reason."""
 OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus", "entropy-bonus"))
@@ -139,7 +141,8 @@ def senseless(
         yield "raise-learning-rate", level
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]
     if suffered and max(suffered) <= first:
-        yield BACK, "the problem has existed since the first step, so no earlier checkpoint is better"
+        for remedy in (BACK, "stop-on-non-finite"):
+            yield remedy, "the problem has existed since the first step, so no earlier checkpoint is better"
     if first > 1 or (suffered and min(suffered) > first):
         yield LOADED, "the problem began during training"
 

@@ -302,8 +302,8 @@ def _treat(
     passed: Collection[str],
 ) -> None:
     """Attach rivals and remedies, in the order of the findings. A remedy is withheld, with the reason, if an active
-    finding, the settings, the log (``refuted``) or an earlier remedy rules it out. A rival whose check has ``passed``
-    is omitted.
+    finding, the settings, the log (``refuted``) or an earlier remedy rules it out. A rival whose check has ``passed``,
+    or that is impossible in this kind of training, is omitted.
 
     Remedies that are recommended by most causes of the same effect, and by most risks in vital series, come first. If
     probes proved the findings on the code, the probe's remedies come first. Remedies that the framework's trainer
@@ -322,7 +322,8 @@ def _treat(
         check = catalogue.checks[finding.code]
         head = check.advice.probe_remedies if run.run_type == "probe" else ()
         offered = dict.fromkeys((*head, *check.remedies))
-        finding.rivals = [rival for rival in check.rivals if rival.ruled_out_by not in passed]
+        possible = [r for r in check.rivals if not r.run_types or run.run_type in r.run_types]
+        finding.rivals = [rival for rival in possible if rival.ruled_out_by not in passed]
         if finding.level >= Severity.WARNING:
             since = "" if finding.onset_step else " since step {onset}"  # omitted if the state began at step 0
             finding.invalidates = [t.replace(since, "").format(onset=finding.onset_step) for t in check.invalidates]

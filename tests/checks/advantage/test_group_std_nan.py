@@ -13,6 +13,12 @@ from grpo_doctor.testing import run_check
         ({}, {"advantage_std": "1x3 inf"}, "critical", "Advantages are NaN or infinite."),
         ({}, {"group_rewards": [[[0.0, math.nan]]]}, "critical", "A group contains a NaN reward."),
         (
+            {},
+            {"reward_std": "0.1x3 NaN", "reward_mean": "0.2x4"},
+            "critical",
+            "The reward standard deviation is NaN and the mean reward is finite, as in groups of one response.",
+        ),
+        (
             {"group_size": 1, "advantage_ddof": 1},
             {"loss": "0"},
             "warning",
@@ -32,6 +38,8 @@ def test_fires(settings: dict[str, Any], columns: dict[str, Any], severity: str,
         ({"group_size": 1, "advantage_ddof": 0}, {"loss": "0"}),
         ({"group_size": 2, "advantage_ddof": 1}, {"loss": "0"}),
         ({}, {"entropy_mean": "NaN", "advantage_std": "0.9"}),
+        ({}, {"reward_std": "0.1x3 NaN", "reward_mean": "0.2x3 NaN"}),
+        ({}, {"reward_std": "0.1x3 0", "reward_mean": "0.2x4"}),
         ({}, {"group_rewards": [[[0.0, 1.0]]]}),
         ({}, {"group_rewards": [[[1e308, 1e308]]]}),  # the sum is infinite, and no reward is NaN
     ],

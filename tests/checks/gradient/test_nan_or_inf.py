@@ -1,10 +1,13 @@
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from grpo_doctor.diagnosis.catalogue import load
+from grpo_doctor.diagnosis.examine import diagnose
 from grpo_doctor.probes import run_probes
+from grpo_doctor.readers import read
 from grpo_doctor.testing import find, run_check
 from tests.probes.broken_styles import finding
 from tests.probes.styles import Left, Packed, Shifted, Turns
@@ -143,3 +146,25 @@ def test_a_loss_that_clamps_is_silent_and_an_exp_of_padding_gets_a_remark(style:
 def test_a_gradient_of_nan_that_leaves_no_trace_was_refused(columns: dict[str, Any], severity: str) -> None:
     found = find("GRD001", **columns)
     assert (found.severity, found.cleared) == (severity, False)
+
+
+MARGINS = (
+    "{'loss': 0.69, 'rewards/chosen': 0.0, 'rewards/rejected': 0.0, 'rewards/margins': 0.0, 'epoch': 0.0}\n"
+    + "".join(
+        f"{{'loss': 0.0, 'rewards/chosen': nan, 'rewards/rejected': nan, 'rewards/margins': nan, 'epoch': 0.{n}}}\n"
+        for n in range(1, 4)
+    )
+)
+REWARDS = "".join(
+    f"{{'loss': 0.1, 'grad_norm': nan, 'reward': 0.{n}, 'kl': 0.1, 'epoch': 0.{n}}}\n" for n in range(1, 5)
+)
+
+
+@pytest.mark.parametrize(("log", "possible"), [(MARGINS, False), (REWARDS, True)])
+def test_a_group_of_one_is_no_explanation_of_preference_training(tmp_path: Path, log: str, possible: bool) -> None:
+    (tmp_path / "train.log").write_text(log, encoding="utf-8")
+    (run,) = read(tmp_path / "train.log")
+    (found,) = [f for f in diagnose(run).findings if f.code == "GRD001"]
+    names = {rival.name for rival in found.rivals}
+    assert any(name.startswith("a group of one response") for name in names) is possible
+    assert "fp16 overflow" in names
