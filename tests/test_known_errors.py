@@ -32,8 +32,7 @@ def said(folder: Path, text: str) -> str:
 def test_an_entry_explains_its_example_and_has_two_sources(entry: dict[str, Any]) -> None:
     found = explained(entry["example"])
     assert found is not None
-    assert found[0].split(" ")[0] == entry["cause"].split(" ")[0] or "{" in entry["cause"].split(" ")[0]
-    assert len({source.split("#")[0] + source.split("#")[1] for source in entry["sources"]}) >= 2
+    assert len(set(entry["sources"])) >= 2
     assert "{" not in "".join(found)
 
 
