@@ -183,6 +183,8 @@ class Run:
         notes: notes of the reader: merged rows and rejected guesses; `NotRead` for skipped input.
         reading: how the log was read, and doubts about it; None for records and runs that were not read.
         ending: how the log ends, if known.
+        reached: last position of the training's progress bar, for a log without a training row; None if unknown. The
+            length of the bar is ``settings["max_steps"]``.
         path: the file that ``lines`` refer to; None for no file or several files.
     """
 
@@ -201,6 +203,7 @@ class Run:
         self.path: Path | None = None
         self.reading: Reading | None = None
         self.ending: Ending | None = None
+        self.reached: int | None = None
 
     @property
     def restarts(self) -> int:

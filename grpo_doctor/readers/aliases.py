@@ -190,8 +190,8 @@ def resolve(key: str) -> tuple[Alias, ...]:
     for name in _candidates(low):
         if name in TRAPS:
             return ()
-        if name in _EXACT:
-            return tuple(a._replace(scale=a.scale * scale) for a in _EXACT[name])
+        if exact := _EXACT.get(name) or (_OF_UNIT_TESTS if UNIT_TESTS.fullmatch(name) else ()):
+            return tuple(a._replace(scale=a.scale * scale) for a in exact)
         if (spelt := _spelt(name)) in _LOOSE_TRAPS:
             return ()
         if spelt in _LOOSE:
@@ -284,6 +284,11 @@ _NO_SCORES = frozenset(
 )
 HELD_OUT = ("eval", "evaluation", "val", "validation", "dev", "test", "heldout", "held")
 _HELD_OUT_WORD = re.compile(r"(?:eval|evaluation|val|validation|dev|test|held_?out|valid(?=/))(?![a-z])(?!/?$)")
+
+
+UNIT_TESTS = re.compile(r"(?:unit_)?tests?_pass(?:ed)?_(?:rate|ratio|fraction|frac|share)")
+"""The share of unit tests that the code in a response passes, which is not a score on test data."""
+_OF_UNIT_TESTS = (Alias("success_rate", rank=160),)
 
 
 def _scores_held_out(low: str, found: frozenset[str]) -> bool:

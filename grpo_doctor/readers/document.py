@@ -64,8 +64,7 @@ def tables(value: Any, name: str = "") -> list[Table]:
         name: the name of the document, from which the meaning of a plain list of numbers is inferred.
     """
     if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
-        told = not isinstance(value[0], list)
-        return [Table("", [{curve(name): height} for height in value] if told else _scalar(value, name))]
+        return [Table("", _scalar(value, name))]
     if isinstance(value, list):
         return _of_list(value, 0) or [Table("", [])]
     return _of_mapping(_unfolded(value), 0) or [Table("", [value])]
@@ -84,7 +83,7 @@ def labelled(value: Any) -> Any:
 def _scalar(points: list[Any], name: str) -> list[Row]:
     """Return the rows of one scalar, which TensorBoard's page exports as lists ``[wall time, step, value]``, or the
     rows of other lists of numbers."""
-    steps = [point[1] for point in points if len(point) == 3 and isinstance(point[1], int)]
+    steps = [at[1] for at in points if isinstance(at, list) and len(at) == 3 and isinstance(at[1], int)]
     counted = len(steps) == len(points) and all(a < b for a, b in pairwise(steps))
     return [{"step": point[1], curve(name): point[2]} if counted else {curve(name): point} for point in points]
 
@@ -168,7 +167,8 @@ def runs_of(rows: Sequence[Row]) -> dict[str, Sequence[Row]]:
             return {"": rows}
     steps = [{number(row.get(across)) for row in part} for part in found.values()]
     shared = len(set().union(*steps)) < 0.7 * sum(map(len, steps))
-    return dict(found) if len(found) > 1 and shared and min(map(len, found.values())) > 1 else {"": rows}
+    several = sum(len(part) > 1 for part in found.values())
+    return dict(found) if len(found) > 1 and shared and 2 * several > len(found) else {"": rows}
 
 
 def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:

@@ -49,7 +49,9 @@ _NO_LOG = ("No log", "No Log")
 _CONFIGS = frozenset("config args hparams header meta settings".split())
 _OUTER = frozenset("iteration round cycle phase stage outer_step outer_iteration episode".split())
 """Counters that may increase on rows on which the steps restart."""
-_COUNTS = frozenset("val/num_eos_tokens truncated_count rollout_count training/rollout_probs_diff_valid".split())
+_COUNTS = frozenset(
+    "val/num_eos_tokens truncated_count rollout_count completed training/rollout_probs_diff_valid".split()
+)
 """Keys of counts that are used only in combination with other keys."""
 _SUMMARY = frozenset("train_runtime train_samples_per_second train_steps_per_second total_flos train_loss".split())
 """Keys of Transformers' final summary, which is not a separate step."""
@@ -536,7 +538,9 @@ class Rows:
         lines = np.array(self.lines)[rows]
         if lines.any():
             name = f"{name}, lines {lines[0]}-{lines[-1]}"
-        part = Rows(replace(self.file, shown=f"{self.file.source} ({name})"), self.format)
+        whole = self.file.source
+        shown = f"{whole[:-1]}, {name})" if whole != str(self.file.path) and whole[-1:] == ")" else f"{whole} ({name})"
+        part = Rows(replace(self.file, shown=shown), self.format)
         part.by_bar, part.mends, part.seen, part.notes = self.by_bar, self.mends, self.seen, list(self.notes)
         part.wordy = self.wordy
         part.numbered, part.seeds, part.redrawn = self.numbered, self.seeds, self.redrawn

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..record import FIELDS, TEXT_FIELDS
 from ..run import RunType
-from .aliases import OF_TRAINING, PREFERENCE_KEYS, STEP_KEYS, WEAK_STEP_KEYS, Alias, resolve, words
+from .aliases import OF_TRAINING, PREFERENCE_KEYS, STEP_KEYS, UNIT_TESTS, WEAK_STEP_KEYS, Alias, resolve, words
 from .values import as_json, loaded
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
@@ -122,6 +122,8 @@ def is_eval(key: str) -> bool:
     describe training batches, and ``valid/`` may mean the share of valid responses.
     """
     low = key.lower()
+    if UNIT_TESTS.fullmatch(low):
+        return False
     head = low.replace("-", "_").replace("/", "_").split("_", 1)[0]
     if low.startswith(("val/", "valid/")):
         return any(alias.field in EVALUATED for alias in resolve(key))

@@ -98,10 +98,10 @@ def _begins(
     known = trains & ~np.isnan(steps)
     counted = np.flatnonzero(known & ~_strays(steps, known))
     back = _back_to_start(steps, counted)
-    back = [row for row in back if not any(_goes_on(counter, row, counted) for counter in outer)]
+    back = [row for row in back if not any(_goes_on(counter, row) for counter in outer)]
     if epochs is not None:
         ended = [row for row in ended if not _runs_on(epochs[trains], int(np.count_nonzero(trains[: int(row)])))]
-        back = [row for row in back if not _goes_on(epochs, row, counted)]
+        back = [row for row in back if not _goes_on(epochs, row)]
         timed = np.flatnonzero(trains & ~np.isnan(epochs))
         anew = _back_to_start(epochs, timed)
         back += [row for row in anew if not known[row] or not known[timed[timed < row][-1]] or row in ended
@@ -160,12 +160,13 @@ def restarts(counter: np.ndarray) -> bool:
     return bool(whole) and bool((ends[1:] > ends[0]).any() or (ends[1:-1] < ends[0]).any())
 
 
-def _goes_on(counter: np.ndarray, row: int, rows: np.ndarray) -> bool:
+def _goes_on(counter: np.ndarray, row: int) -> bool:
     """Return whether another counter has increased at a row at which the steps restart, so that steps are counted
-    within each period of that counter."""
-    before = counter[rows[rows < row]]
-    before = before[~np.isnan(before)]  # other rows, such as checkpoint rows, may have no counter
-    return bool(len(before)) and bool(counter[row] > before[-_LATE:].min())
+    within each period of that counter. If the row has no value of the counter, the next value counts, because some
+    trainers print the epoch only at its end."""
+    known = np.flatnonzero(~np.isnan(counter))
+    before, after = counter[known[known < row]], counter[known[known >= row]]
+    return bool(len(before) and len(after)) and bool(after[0] > before[-_LATE:].min())
 
 
 def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndarray:
@@ -173,8 +174,9 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
 
     Rows are buffered while the progress bar advances. A metric that is repeated at the same position belongs to a later
     step. The rows at one position are therefore spread evenly from the previous position. Rows before the first
-    position are spread evenly up to that position. If the bar does not advance, the rows are numbered, and the final
-    number of steps is divided equally between them.
+    position are spread evenly up to that position. The rows are numbered, and the final number of steps is divided
+    equally between them, if the bar does not advance, or if these steps are between the positions before and after
+    every row, because the bar was printed less often than the rows.
 
     Args:
         steps: position of the bar at each row, or NaN if unknown.
@@ -191,13 +193,17 @@ def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndar
         if reached:
             out[rows] = counted
         return out
+    least = np.where(known, here, 0.0)
     here[: np.argmax(known)] = here[np.argmax(known)]
     begins = np.flatnonzero(np.diff(here, prepend=math.nan) != 0)
     counts = np.diff(np.append(begins, len(here)))
     way = np.diff(here[begins], prepend=0.0)
     if not (counts > 1).any():
         return out
-    if (way < counts)[counts > 1].any() and len(rows) > 1:  # another process's bar, or a bar that does not advance
+    most = np.repeat(np.append(here[begins[1:]], reached), counts)
+    printed_before = bool(((least <= counted) & (counted <= most)).all())
+    still = bool((way < counts)[counts > 1].any()) and len(rows) > 1
+    if printed_before or still:
         out[:] = math.nan
         out[rows] = counted
         return out
@@ -282,11 +288,9 @@ def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
     """Return continuous steps if the steps restart with every epoch."""
     if epoch is None or len(epoch) != len(steps):
         return steps
-    known = np.maximum.accumulate(np.where(np.isnan(epoch), 0, np.arange(len(epoch))))
-    epoch = epoch[known]  # a row without an epoch belongs to the previous epoch
     back = np.flatnonzero(np.diff(steps) < 0) + 1
-    turns = [row for row in back.tolist() if epoch[row] == np.floor(epoch[row])
-             and epoch[row] > epoch[max(row - _LATE, 0) : row].min()]  # fmt: skip
+    held = np.flatnonzero(~np.isnan(epoch))
+    turns = [row for row in back.tolist() if _goes_on(epoch, row) and epoch[held[held >= row][0]].is_integer()]
     if not turns or len(turns) < len(back):
         return steps
     at = np.array(turns)

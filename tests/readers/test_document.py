@@ -83,6 +83,14 @@ def test_training_and_evaluation_are_one_run(tmp_path: Path, wrap: Any) -> None:
     assert known(run) == {**WANTED, "eval_score": [None, 0.9, None]}
 
 
+@pytest.mark.parametrize(
+    "document", ["[[3.9, 2.9], 2.5]", "[[3.9, 2.9, 1.0]]\n2.47", "[2, [1, 2, 3], 4]", "[[1, 2, 3], 5]"]
+)
+def test_a_list_of_lists_and_numbers_has_no_steps(tmp_path: Path, document: str) -> None:
+    run = run_of(tmp_path, "printed.json", document)
+    assert (run.run_type, len(run)) == ("none", 0)
+
+
 def test_a_list_of_numbers_is_what_its_file_is_called(tmp_path: Path) -> None:
     assert known(run_of(tmp_path, "reward_history.json", "[0.1, 0.2, 0.3]")) == {"reward_mean": [0.1, 0.2, 0.3]}
     assert run_of(tmp_path, "primes.json", "[2, 3, 5, 7]").run_type == "none"

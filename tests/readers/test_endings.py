@@ -196,3 +196,23 @@ def test_rows_that_are_merged_are_counted(tmp_path: Path) -> None:
     rows = [{"step": i // 2 + 1, "reward": 0.1, "loss": 0.5} for i in range(20)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))
     assert "20 rows merged into 10 steps" in run.notes
+
+
+@pytest.mark.parametrize(
+    ("bar", "reached", "planned"),
+    [
+        ("  0%|          | 0/24 [00:00<?, ?it/s]", 0, 24),
+        ("Training Progress:   0%|          | 1/1410 [00:00<?, ?it/s]", 1, 1410),
+        ("Loading weights: 100%|####| 311/311 [00:00<00:00, 22765.69it/s]", None, None),
+    ],
+)
+def test_a_log_without_rows_has_the_position_of_its_bar(
+    tmp_path: Path, bar: str, reached: int | None, planned: int | None
+) -> None:
+    run = run_of(tmp_path, "train.log", f"Starting (Ctrl+C stops)\n{bar}\nWarning: pin_memory is not supported\n")
+    assert (len(run), run.reached, run.settings.get("max_steps")) == (0, reached, planned)
+
+
+def test_a_log_with_rows_has_no_separate_position(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "train.log", f"{ROWS}  9%|#         | 9/24 [00:00<?, ?it/s]\n")
+    assert (len(run) > 0, run.reached) == (True, None)

@@ -813,6 +813,31 @@ def test_a_share_is_computed_from_its_counts(tmp_path: Path) -> None:
     assert known(run)["truncated_rate"] == [0.125, 0.25, 0.375, 0.5]
 
 
+@pytest.mark.parametrize(
+    ("more", "rates", "note"),
+    [
+        ({"completed": 4}, [0.2, 1 / 3, 0.4286, 0.5], "truncated is read as a count next to 'completed'"),
+        ({}, None, "truncated is a count, and the number of responses is not in the log; not read"),
+    ],
+)
+def test_whole_numbers_of_truncated_responses_are_counts(
+    tmp_path: Path, more: dict[str, int], rates: list[float] | None, note: str
+) -> None:
+    rows = [{"step": i, "reward": 0.1 * i, "truncated": i, **more} for i in range(1, 5)]
+    run = run_of(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows)))
+    assert note in run.notes
+    assert known(run).get("truncated_rate") == (rates and pytest.approx(rates, abs=1e-4))
+    rows = [row | {"truncated": row["truncated"] + 0.5} for row in rows]
+    run = run_of(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows)))
+    assert known(run)["truncated_rate"] == pytest.approx([0.015, 0.025, 0.035, 0.045])
+
+
+def test_the_share_of_passed_unit_tests_is_not_a_held_out_score(tmp_path: Path) -> None:
+    rows = [{"step": i, "reward": 0.1 * i, "test_pass_ratio": 0.2, "test_accuracy": 0.3} for i in range(1, 5)]
+    run = run_of(tmp_path, "log.jsonl", "\n".join(map(json.dumps, rows)))
+    assert (run.mapping["test_pass_ratio"], run.mapping["test_accuracy"]) == ("success_rate", "eval_score")
+
+
 def test_held_out_scores_that_only_verl_writes_are_those_of_a_training(tmp_path: Path) -> None:
     """As exported from Weights & Biases without other metrics; other scores alone may belong to any evaluation."""
     for key, kind in (("run - val-core/gsm8k/acc/mean@1", "rl"), ("run - eval/score", "evaluation")):

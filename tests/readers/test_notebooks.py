@@ -236,6 +236,12 @@ def test_rows_numbered_by_epoch_get_the_steps_of_the_progress_bar(tmp_path: Path
     assert (run.steps.tolist(), run.settings["max_steps"]) == ([704, 1408, 2112, 2816, 3520], 3520)
 
 
+def test_a_table_without_rows_has_the_position_of_its_bar(tmp_path: Path) -> None:
+    drawn = "[  2/150 : &lt; :, Epoch 0.00/1]<table><tr><th>Step</th><th>Training Loss</th></tr></table>"
+    run = run_of(tmp_path, "a.ipynb", notebook("GRPOTrainer(model)\ntrainer.train()", drawn))
+    assert (len(run), run.reached, run.settings["max_steps"]) == (0, 2, 150)
+
+
 def test_an_error_before_other_outputs_does_not_end_the_cell(tmp_path: Path) -> None:
     made = json.loads(notebook(TRAINER, table("Training Loss", "reward")))
     failed = {"output_type": "error", "ename": "TypeError", "evalue": "takes 1 positional argument"}

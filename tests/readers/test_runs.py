@@ -203,6 +203,29 @@ def test_any_column_may_name_the_runs_of_a_table(tmp_path: Path, column: str) ->
     assert [len(run) for run in runs(tmp_path, "sweep.csv", text)] == [20] * 3
 
 
+def test_a_bar_that_is_printed_less_often_than_rows_is_a_lower_bound_of_their_steps(tmp_path: Path) -> None:
+    """The bar is printed at every checkpoint, after the rows of the 25 steps before it."""
+    text, saved = "", 0
+    for step in range(10, 301, 10):
+        if (step - 1) // 25 * 25 > saved:
+            saved = (step - 1) // 25 * 25
+            text += f"{saved / 3:3.0f}%|###  | {saved}/300 [01:20<02:00,  3.1s/it] Saving model checkpoint\n"
+        text += grpo(step, 280) + "\n"
+    for end, steps in (("100%|#####| 300/300 [16:00<00:00,  3.1s/it]\n", [10, 20, 300]), ("", [5, 10, 275])):
+        (run,) = runs(tmp_path, "train.log", text + end)
+        assert (len(run), [*run.steps[:2], run.steps[-1]]) == (30, steps)
+
+
+def test_a_name_with_one_row_and_a_repeated_name_are_separate_runs(tmp_path: Path) -> None:
+    told = [("none", 6), ("teacher", 1), ("dots", 6), ("none", 6)]
+    text = "condition,step,accuracy\n" + "".join(
+        f"{name},{10 * i},{0.1 * i + at / 100}\n" for at, (name, rows) in enumerate(told) for i in range(rows)
+    )
+    found = [(run.source.removeprefix(str(tmp_path)), len(run)) for run in runs(tmp_path, "results.csv", text)]
+    of_none = [(f"/results.csv (none, run {i} of 2)", 6) for i in (1, 2)]
+    assert found == [*of_none, ("/results.csv (teacher)", 1), ("/results.csv (dots)", 6)]
+
+
 def test_lines_that_stand_above_the_step_that_they_belong_to(tmp_path: Path) -> None:
     text = "".join(
         f"Average Reward: {i / 100}\nIteration 1/1, Step {i}/50, GRPO iter 1/1, loss: 0.1\n" for i in range(1, 51)
@@ -336,6 +359,17 @@ def test_steps_that_begin_again_with_each_epoch_are_one_run(tmp_path: Path, line
     assert (steps[:2], steps[-1], len(steps)) == ([10, 20], 240, 24)
     assert run.columns["epoch"][0] == 1
     assert run.columns["loss"][0] == pytest.approx(0.68)
+
+
+def test_epochs_in_a_line_after_their_steps_are_one_run(tmp_path: Path) -> None:
+    line, between = (
+        "| {at:5d}/  130 batches | ms/batch  1.2 | loss {loss:.2f}\n",
+        "| end of epoch {epoch} | test accuracy 0.{epoch}\n",
+    )
+    (run,) = runs(tmp_path, "pretrain.log", epochs(line, between))
+    assert (len(run), run.steps[0], run.steps[-1]) == (24, 10, 240)
+    again = epochs(line, between.replace("{epoch} |", "1 |"))
+    assert [len(run) for run in runs(tmp_path, "again.log", again)] == [12, 12]  # the epoch does not count up
 
 
 def test_epochs_in_separate_headings_are_one_run(tmp_path: Path) -> None:

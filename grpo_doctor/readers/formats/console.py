@@ -87,6 +87,7 @@ def read(file: Input) -> list[Run]:
     runs = console.best()
     runs += _elsewhere(file, runs, {*console.trl.lines, *console.verl.lines})
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
+    console.bars.tell(last)
     texts = [(line, text) for line, raw in tail for text in file.texts(raw)]
     last.notes += skipped([text for _, text in texts])
     end = ending(texts, int(last.lines[last.lines != console.torn].max(initial=0)))

@@ -48,9 +48,8 @@ def read(file: Input) -> list[Run]:
 
         return console.of_texts(file, _of_key(file, texts[0]))
     if names_runs(rows.seen) and rows.comes_again and len(parts := runs_of([row for _, row in _objects(file)])) > 1:
-        return [
-            Rows.of(replace(file, shown=f"{file.source} ({name})"), FORMAT, part).run() for name, part in parts.items()
-        ]
+        named = ((replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items())
+        return [run for own, part in named for run in Rows.of(own, FORMAT, part).runs()]
     return rows.runs()
 
 

@@ -67,6 +67,8 @@ def read(file: Input) -> list[Run]:
     if told:
         return _courses([run for run in runs if run in told])
     nothing = Run(file.source, FORMAT, "none")
+    begun = next((run for run in reversed(runs) if run.reached is not None), nothing)
+    nothing.reached, nothing.settings = begun.reached, begun.settings
     conclude(nothing, next((run.ending for run in reversed(runs) if run.ending), None))
     if any(output.text.strip() for outputs, _ in cells for output in outputs):
         nothing.notes.append("no metric was recognised in the outputs of its cells")
@@ -167,6 +169,7 @@ def _of_output(file: Input, output: _Output) -> list[Run]:
     position, planned, epochs = map(float, output.progress.groups())
     for run in runs:
         run.settings.setdefault("max_steps", int(planned))
+        run.reached = int(position) if run.run_type == "none" else None
         if not (epochs and position):
             continue
         if "epoch" in run.columns:

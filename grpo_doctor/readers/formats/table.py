@@ -63,9 +63,8 @@ def read(file: Input) -> list[Run]:
         and tables[0].rows.comes_again
         and len(parts := runs_of(_rows(file, delimiter, names))) > 1
     ):
-        return [
-            Rows.of(replace(file, shown=f"{file.source} ({name})"), FORMAT, part).run() for name, part in parts.items()
-        ]
+        named = ((replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items())
+        return [run for own, part in named for run in Rows.of(own, FORMAT, part).runs()]
     return [run for table in tables for run in table.rows.runs()]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from ...run import Run
 from ..aliases import is_step, resolve, words
 from ..values import loaded, number
 from .pairs import pairs
@@ -122,6 +123,8 @@ class Bars:
     def __init__(self) -> None:
         self._total = self._last = ""
         self.position: float | None = None
+        self.named: tuple[int, int] | None = None
+        """Position and length of the last bar whose description is ``Training Progress``, as in verl."""
 
     def see(self, text: str) -> bool:
         """Process a line with bars, and return whether a new bar begins after a completed bar."""
@@ -129,13 +132,15 @@ class Bars:
         if percent < 0:
             return False
         before = text[text.rfind("}", 0, percent) + 1 : percent]  # a row may come before its bar
-        described = bool(before.strip().rstrip("0123456789"))
+        described = before.strip().rstrip("0123456789")
         begun = False
         for place in sorted({percent, text.rfind("%|")}):  # without carriage returns, bars are on one line
             match = _BAR.search(text, place + 2, place + 400)
             if match is None:
                 continue
             at, own = float(match[1]), match[2] == self._total
+            if described.rstrip().endswith("Training Progress:"):
+                self.named = int(match[1]), int(match[2])
             if described and not (own and self.position is not None and at >= self.position):
                 continue
             if self._total and self.position == float(self._total) and at <= 1 and (at < self.position):
@@ -148,6 +153,13 @@ class Bars:
     def total(self) -> int:
         """The length of the trainer's bar, or 0 without a bar."""
         return int(self._last or 0)
+
+    def tell(self, run: Run) -> None:
+        """Add the position and the length of the trainer's bar to a run without training rows."""
+        at = self.named if self.position is None else (int(self.position), self.total)
+        if at is not None and run.run_type in ("none", "evaluation"):
+            run.reached = at[0]
+            run.settings.setdefault("max_steps", at[1])
 
     def settle(self) -> None:
         """Restrict the position to bars with the last length, because other bars belong to evaluations and datasets."""
