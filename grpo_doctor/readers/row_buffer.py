@@ -53,6 +53,8 @@ _COUNTS = frozenset(
     "val/num_eos_tokens truncated_count rollout_count completed training/rollout_probs_diff_valid".split()
 )
 """Keys of counts that are used only in combination with other keys."""
+_CLOCKS = ("timestamp", "_timestamp", "ts")
+"""Keys of the time of a row in seconds."""
 _SUMMARY = frozenset("train_runtime train_samples_per_second train_steps_per_second total_flos train_loss".split())
 """Keys of Transformers' final summary, which is not a separate step."""
 _OF_MODELS = frozenset("architectures transformers_version model_type".split())
@@ -373,7 +375,7 @@ class Rows:
         keys are recorded as unread."""
         self.seen.add(key)
         aliases = () if declares(key) else self._meaning(f"eval/{key}" if label == "eval" else key)
-        if key in _COUNTS or (key.lower() in _OUTER and number(value) is not None):
+        if key in _COUNTS or (key.lower() in (*_OUTER, *_CLOCKS) and number(value) is not None):
             self.extra[key] = Values(label, (), counts=True)
             return self.extra[key]
         if not aliases:
@@ -516,9 +518,10 @@ class Rows:
         counted = np.array(self.steps)
         if n and np.isnan(counted).all() and steps.restarts(weak := self.weak.full(n)):
             counted = weak
+        clock = next((self.extra[key].full(n) for key in _CLOCKS if key in self.extra), np.full(n, math.nan))
         parts = steps.runs(
-            counted, np.frombuffer(self.trains, np.uint8).astype(bool), epochs, outer, self.ended,
-            np.array(self.origins),
+            counted, np.frombuffer(self.trains, np.uint8).astype(bool), epochs, outer,
+            [*self.ended, *steps.paused(counted, clock)], np.array(self.origins),
         ) if n else []  # fmt: skip
         if len(parts) < 2:
             return [self.run()]
