@@ -173,9 +173,10 @@ def test_rows_before_the_first_position_of_the_bar_share_the_way_to_it(tmp_path:
     text = ""
     for i in range(1, 9):
         text += row.format(i=i) + (f"\r 9%|# | {i * 10}/80 [00:05<00:05]\n" if i in (2, 4, 6, 8) else "")
-    run = run_of(tmp_path, "x.log", text)
-    assert known(run)["reward_mean"] == [i / 10 for i in range(1, 9)]
-    assert run.steps.tolist() == [5, 10, 15, 20, 30, 40, 50, 60]
+    for drawn, steps in ((text, [*range(10, 81, 10)]), (text.rpartition("\r")[0], [5, 10, 15, 20, 30, 40, 50, 60])):
+        run = run_of(tmp_path, "x.log", drawn)
+        assert known(run)["reward_mean"] == [i / 10 for i in range(1, 9)]
+        assert run.steps.tolist() == steps
 
 
 def test_the_bar_of_the_trainer_is_distinguished_from_others(tmp_path: Path) -> None:
