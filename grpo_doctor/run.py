@@ -35,13 +35,13 @@ CORE = frozenset(
 metric."""
 
 WORDED = frozenset(
-    "adv_estimator advisories algorithm cache_precision cannot_run engine_load eos_token evaluation framework "
-    "hydra_config importance_correction importance_sampling_level kl_estimator kl_penalty lacking_column loss_agg_mode "
-    "loss_type mask_without_eos model model_name_or_path normaliser optim optimizer own_loss pinned_beside "
-    "pinned_version precision preference_loss ref_adapters reference reference_model refused_rewards "
-    "removed_settings reward_kl_estimator rollout_engine rollout_precision routing_replay rows scale_rewards "
-    "start_adapter strategy strict_rewards teacher torn_targets trl_version turn_ends_with turn_terminator "
-    "unknown_settings wrong_form".split()
+    "adv_estimator advisories algorithm cache_precision cannot_run constant_rewards engine_load eos_token "
+    "evaluation framework hydra_config importance_correction importance_sampling_level kl_estimator kl_penalty "
+    "lacking_column loss_agg_mode loss_type mask_without_eos model model_name_or_path normaliser optim optimizer "
+    "own_loss pinned_beside pinned_version precision preference_loss ref_adapters reference reference_model "
+    "refused_arguments refused_rewards removed_settings reward_kl_estimator rollout_engine rollout_precision "
+    "routing_replay rows scale_rewards start_adapter strategy strict_rewards teacher torn_targets trl_version "
+    "turn_ends_with turn_terminator unknown_settings wrong_form".split()
 )
 """Settings that checks read as strings. For other settings, a string such as ``auto`` counts as unknown."""
 BROADCAST = frozenset(

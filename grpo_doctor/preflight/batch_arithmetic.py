@@ -130,12 +130,13 @@ def _by_devices(found: Configuration) -> None:
     device = _responses_per_device(found, version, (world or math.nan) * accumulated)
     together = device * world if device and world else None
     batch = None if early else found.number("generation_batch_size")  # a fork's key in early versions
-    if device is not None:
+    if device is not None and (together or batch is None):
         settings["minibatches"] = (batch / together if batch and together else per_generation) / accumulated
     if together:
         batch = batch or together * per_generation
-    elif batch is None and device and not rounded:
-        settings["batch_a_process"] = device * per_generation
+    elif device and not rounded:
+        if batch is None:
+            settings["batch_a_process"] = device * per_generation
         if k:
             settings["prompts_per_update_and_gpu"] = device * accumulated / k
     if batch is None or not k or (rounded and batch % k):

@@ -300,3 +300,38 @@ def test_a_program_of_the_authors_own_has_no_defaults_of_trl(tmp_path: Path) -> 
     (found,) = read(tmp_path / "a.sh")
     assert found.run_type == "rl"
     assert not found.assumed
+
+
+def test_the_default_coefficient_of_a_term_that_is_off_is_no_setting(tmp_path: Path) -> None:
+    (path := tmp_path / "a.sh").write_text(SKY.format(more="trainer.algorithm.use_kl_loss=false"))
+    (found,) = read(path)
+    assert "kl_coef" not in found.settings
+    path.write_text(SKY.format(more="trainer.algorithm.use_kl_loss=false trainer.algorithm.kl_loss_coef=0.01"))
+    assert "CFG021" in {f.code for f in judge(read(path)[0], "a.sh").findings}
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ("trainer.algorithm.policy_loss_type=dppo", "info"),
+        ("trainer.algorithm.policy_loss_type=cispo trainer.algorithm.cispo.cispo_anchor=rollout", "info"),
+        ("trainer.algorithm.policy_loss_type=regular", "warning"),
+        ("trainer.policy.megatron_config.moe_enable_routing_replay=true", None),
+    ],
+)
+def test_losses_with_the_engines_probabilities_correct_for_the_router(
+    tmp_path: Path, more: str, told: str | None
+) -> None:
+    stale = "trainer.policy.model.path=Qwen/Qwen3-30B-A3B trainer.fully_async.max_staleness_steps=4 "
+    (path := tmp_path / "a.sh").write_text(SKY.format(more=stale + more))
+    found = {f.code: f.severity for f in judge(read(path)[0], "a.sh").findings}
+    assert found.get("CFG048") == told
+
+
+def test_the_generation_batch_over_an_unknown_number_of_processes_makes_no_update(tmp_path: Path) -> None:
+    call = "GRPOConfig(num_generations=4, generation_batch_size=4, per_device_train_batch_size=4, "
+    (path := tmp_path / "a.py").write_text(f"{call}gradient_accumulation_steps=2)\n")
+    (found,) = read(path)
+    judge(found, "a.py")
+    assert (found.settings["rollout_prompts"], found.settings["prompts_per_update_and_gpu"]) == (1, 2)
+    assert not {"prompts_per_update", "updates_per_rollout"} & found.settings.keys()

@@ -37,11 +37,11 @@ TRL_PYTHON = (
     "    eval_strategy='{evaluation}', logging_steps={logging}, reward_weights={weights}, {more}\n"
     "    steps_per_generation=4, gradient_accumulation_steps=2, per_device_train_batch_size=8)\n"
     "trainer = GRPOTrainer(model='{model}', reward_funcs=[accuracy, form], args=args,\n"
-    "    train_dataset={data})\n"
+    "    train_dataset={data}{passed})\n"
 )
 TRL_RIGHT = {
     "k": 8, "lr": 1e-6, "temperature": 1.0, "kl": 0.0, "response": 2048, "length": 4096, "evaluation": "steps",
-    "logging": 1, "weights": [1.0, 0.5], "more": "", "signature": "completions, **kwargs", "score": "len(c)", "own": "log", "pin": "trl", "data": "Dataset.from_dict({'prompt': q})",
+    "logging": 1, "weights": [1.0, 0.5], "more": "", "signature": "completions, **kwargs", "score": "len(c)", "own": "log", "pin": "trl", "passed": "", "data": "Dataset.from_dict({'prompt': q})",
     "model": "Qwen/Qwen2.5-7B-Instruct",
 }  # fmt: skip
 TEXT = "load_dataset('a/b').map(lambda x: {'prompt': 'Q: ' + x['q']})"
@@ -164,13 +164,13 @@ TORCHTUNE_RIGHT = {"k": 8, "prompts": 16, "temperature": 1.0, "lr": 1e-6, "kl": 
 UNSLOTH = (
     "from unsloth import FastLanguageModel\nfrom trl import GRPOConfig, GRPOTrainer\n"
     "model = FastLanguageModel.get_peft_model(model, r=16, lora_dropout={dropout})\n"
-    "def score(completions, **kwargs):\n    return [1.0 for _ in completions]\n"
+    "def score(completions, **kwargs):\n    return [{value} for c in completions]\n"
     "args = GRPOConfig(num_generations={k}, per_device_train_batch_size=8, gradient_accumulation_steps=8,\n"
     "    learning_rate={lr}, temperature={temperature}, eval_strategy='steps', logging_steps={logging}, {more})\n"
     "GRPOTrainer(model=model, reward_funcs={rewards}, args=args).train()\n"
 )
 UNSLOTH_RIGHT = {
-    "dropout": 0, "k": 8, "lr": 5e-6, "temperature": 1.0, "logging": 1, "more": "", "rewards": "[score]",
+    "dropout": 0, "k": 8, "lr": 5e-6, "temperature": 1.0, "logging": 1, "more": "", "rewards": "[score]", "value": "len(c)",
 }  # fmt: skip
 OWN = (
     "import argparse\nfrom peft import LoraConfig\np = argparse.ArgumentParser()\n"
@@ -202,6 +202,11 @@ DPO = (
 DPO_RIGHT = {"beta": 0.1, "loss": "sigmoid", "lr": 5e-7, "smoothing": 0.0, "more": "", "adapter": ""}
 KTO = "trl kto --model_name_or_path Qwen/Qwen2.5-7B --beta {beta} --learning_rate {lr} --per_device_train_batch_size {device} {more}\n"
 KTO_RIGHT = {"beta": 0.1, "lr": 5e-7, "device": 4, "more": ""}
+OPENRLHF_PAIRS = (
+    "deepspeed --module openrlhf.cli.train_dpo --pretrain Qwen/Qwen2.5-7B --beta {beta} --learning_rate {lr} \\\n"
+    "  --train_batch_size 128 --label_smoothing {smoothing} --lora_rank {rank} {more}\n"
+)
+OPENRLHF_PAIRS_RIGHT = {"beta": 0.1, "lr": 5e-7, "smoothing": 0.0, "rank": 0, "more": ""}
 PAIRS = (
     "base_model: Qwen/Qwen2.5-7B\nadapter: {adapter}\nrl: {method}\nrl_beta: {beta}\nmicro_batch_size: {device}\n"
     "gradient_accumulation_steps: 4\nsequence_len: 4096\nlearning_rate: {lr}\nwarmup_ratio: {warmup}\n"
@@ -245,6 +250,7 @@ FRAMEWORKS: dict[str, tuple[str, dict[str, Any]]] = {
     "generation_config.json": (GENERATION, GENERATION_RIGHT),
     "dpo.py": (DPO, DPO_RIGHT),
     "kto.sh": (KTO, KTO_RIGHT),
+    "openrlhf_dpo.sh": (OPENRLHF_PAIRS, OPENRLHF_PAIRS_RIGHT),
     "pairs.yaml": (PAIRS, PAIRS_RIGHT),
     "factory_pairs.yaml": (FACTORY_PAIRS, FACTORY_PAIRS_RIGHT),
 }
@@ -330,6 +336,10 @@ FAULTS = [
     ("trl.py", "CFG041", "error", {"data": "Dataset.from_dict({'question': q})"}),
     ("trl.py", "CFG044", "error", {"data": TEXT, "score": "len(c[0]['content'])"}),
     ("trl.py", "CFG044", "error", {"data": MESSAGES, "score": "len(c.split())"}),
+    ("trl.py", "CFG067", "error", {"passed": ", tokenizer=tokenizer"}),
+    ("trl.py", "CFG067", "error", {"passed": ", num_iterations=2"}),
+    ("trl.py", "CFG068", "warning", {"score": "1.0"}),
+    ("unsloth.py", "CFG068", "error", {"value": "0.5"}),
     ("trl.py", "CFG045", "info", {"data": TEXT}),
     ("own.py", "CFG042", "warning", {"more": "t.pad_token = t.eos_token\nloss_mask = ids != t.pad_token_id"}),
     ("verl.sh", "CFG016", "info", {"more": "algorithm.rollout_is=True"}),
@@ -423,6 +433,10 @@ FAULTS = [
     ("dpo.py", "CFG047", "error", {"more": "beta=0.2,"}),
     ("kto.sh", "CFG062", "error", {"device": 1}),
     ("kto.sh", "CFG060", "error", {"beta": 0}),
+    ("openrlhf_dpo.sh", "CFG059", "warning", {"lr": 5e-5}),
+    ("openrlhf_dpo.sh", "CFG054", "warning", {"rank": 16}),
+    ("openrlhf_dpo.sh", "CFG060", "error", {"beta": 0}),
+    ("openrlhf_dpo.sh", "CFG061", "warning", {"smoothing": 0.5}),
     ("pairs.yaml", "CFG054", "warning", {"lr": 5e-7}),
     ("pairs.yaml", "CFG059", "warning", {"lr": 5e-4}),
     ("pairs.yaml", "CFG060", "error", {"beta": 0.0}),
@@ -451,6 +465,11 @@ SILENT: list[tuple[str, str, dict[str, object]]] = [
     ),
     ("verl.sh", "CFG049", {"more": "actor_rollout_ref.rollout.dtype=bfloat16"}),
     ("areal.yaml", "CFG050", {"stale": 4}),
+    ("trl.py", "CFG067", {"passed": ", processing_class=tokenizer"}),
+    ("trl.py", "CFG068", {"score": "1.0", "passed": ", rollout_func=roll"}),
+    ("trl.py", "CFG068", {"score": "random.random()"}),
+    ("slime.sh", "CFG023", {"batch": 256, "high": "0.28 --use-rollout-logprobs"}),
+    ("verl.sh", "CFG023", {"mini": 256, "high": 0.28, "more": "algorithm.rollout_correction.bypass_mode=True"}),
     (
         "verl.sh",
         "CFG057",

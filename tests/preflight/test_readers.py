@@ -28,6 +28,8 @@ def settings_of(folder: Path, name: str, text: str) -> dict[str, Any]:
         ("trl grpo --num_generations=8 # --num_generations 4", 8),
         ("K=8\ntrl grpo --num_generations $K", 8),
         ("trl grpo --num_generations ${K:-8}", 8),
+        ("trl grpo --num_generations ${A:-${K:-8}}", 8),
+        ("K=8\ntrl grpo --num_generations ${A:-${K:-4}}", 8),
         ("A=2\nK=$((A * 4))\ntrl grpo --num_generations ${K}", 8),
         ('ARGS=(\n  --beta 0.1  # why\n  --num_generations 8\n)\ntrl grpo "${ARGS[@]}"', 8),
         ("trl grpo \\\n  --beta 0.1 \\\n  --num_generations 8", 8),
@@ -541,6 +543,38 @@ def test_newer_syntax_loses_only_its_statement(tmp_path: Path) -> None:
     (found,) = read(path)
     assert found.settings["group_size"] == 8
     assert "line 2 is not Python and was not read" in found.notes
+
+
+@pytest.mark.parametrize("quoted", ['f"{a["k"]}"', 'f"{", ".join(a)}"', "f'{a['k']['l']:.2f}'", 'f"{f("x")}"'])
+def test_an_f_string_of_python_3_12_is_read_and_no_error(tmp_path: Path, quoted: str) -> None:
+    (path := tmp_path / "a.py").write_text(f"def train(group_size=8, lr=1e-6, beta=0.1):\n    print({quoted})\n")
+    (found,) = read(path)
+    assert (found.settings["group_size"], found.notes) == (8, [])
+    assert "cannot_run" not in found.settings
+
+
+@pytest.mark.parametrize(
+    ("script", "trained"),
+    [("", False), ("model = PeftModel.from_pretrained(base, 'out/sft', is_trainable=True)\n", None)],
+)
+def test_an_adapter_that_no_setting_tells_is_unknown(tmp_path: Path, script: str, trained: bool | None) -> None:
+    text = f"from trl import GRPOConfig\n{script}GRPOConfig(num_generations=8)\n"
+    assert settings_of(tmp_path, "a.py", text).get("use_peft") is trained
+
+
+def test_a_copied_dictionary_is_not_empty(tmp_path: Path) -> None:
+    known = "given = {'num_generations': 8}\nkept = dict(given, beta=0.1)\nGRPOConfig(**kept)\n"
+    assert settings_of(tmp_path, "a.py", known)["group_size"] == 8
+    (path := tmp_path / "b.py").write_text("kept = {'beta': 0.1}\nkept.update(dict(read(x)))\nGRPOConfig(**kept)\n")
+    (found,) = read(path)
+    assert (found.assumed, found.notes) == ({}, ["line 2: arguments passed through ** were not read"])
+
+
+def test_what_a_script_passes_to_its_training_function_precedes_the_default(tmp_path: Path) -> None:
+    text = "def train_grpo(model, num_rollouts=2, temperature=0.8, lr=1e-5, clip_eps=0.2):\n    pass\n"
+    assert settings_of(tmp_path, "a.py", f"{text}train_grpo(model=m, num_rollouts=4)\n")["group_size"] == 4
+    assert settings_of(tmp_path, "b.py", f"{text}train_grpo(model=m, temperature=1.0)\n")["temperature"] == 1.0
+    assert settings_of(tmp_path, "c.py", f"{text}train_grpo(model=m)\n")["group_size"] == 2
 
 
 def test_a_document_with_its_own_names_is_not_passed_to_the_trainer(tmp_path: Path) -> None:

@@ -24,6 +24,43 @@ def only(folder: Path, name: str, text: str) -> Configuration:
 
 FAILED: list[tuple[str, str, str, str, dict[str, Any]]] = [
     (
+        "a.py",
+        "from trl import GRPOConfig\nBASE = 'unsloth/Qwen3-4B'\nGRPOConfig(num_generations=8)\n",
+        "TRL",
+        "rl",
+        {"group_size": 8},
+    ),
+    (
+        "orch.toml",
+        "batch_size = 128\ngroup_size = 16\n[model]\nname = 'a/b'\n[train.sampling]\nmax_completion_tokens = 128\n"
+        "[[train.env]]\nname = 'x'\n",
+        "prime-rl",
+        "rl",
+        {"group_size": 16, "max_new_tokens": 128, "minibatches": 1},
+    ),
+    (
+        "orch.toml",
+        "batch_size = 1024\nrollouts_per_prompt = 16\n[environment]\nid = 'x'\n[sampling]\nmax_tokens = 832\n",
+        "prime-rl",
+        "rl",
+        {"group_size": 16, "max_new_tokens": 832},
+    ),
+    (
+        "train.toml",
+        "[monitor.wandb]\nproject = 'x'\n[model]\nname = 'a/b'\n[model.ac]\nfreq = 1\n[optim]\nlr = 1e-6\n"
+        "max_norm = 0.1\n",
+        "prime-rl",
+        "rl",
+        {"learning_rate": 1e-6, "max_grad_norm": 0.1},
+    ),
+    (
+        "a.sh",
+        "deepspeed --module openrlhf.cli.train_dpo --pretrain a/b --learning_rate 5e-7 --beta 0.1\n",
+        "OpenRLHF preference training",
+        "preference",
+        {"learning_rate": 5e-7, "dpo_beta": 0.1},
+    ),
+    (
         "a.yaml",
         "base_model: a/b-7B\nrl: grpo\ntrl: {beta: 0.0, num_generations: 8}\nmicro_batch_size: 1\n",
         "axolotl",

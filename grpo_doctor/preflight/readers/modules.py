@@ -48,10 +48,30 @@ def parsed(text: str) -> tuple[ast.Module, list[int]]:
             line = error.lineno or 0
             if not 0 < line <= len(lines) or len(left_out) == BROKEN or not lines[line - 1].strip():
                 raise
+            if (older := _older_f_string(lines[line - 1])) != lines[line - 1]:
+                lines[line - 1] = older
+                continue
             left_out.append(line)
             first = next((n for n in range(line - 1, -1, -1) if _begins(lines[n])), 0)
             last = next((n for n in range(line, len(lines)) if _begins(lines[n])), len(lines))
             lines[first:last] = [""] * (last - first)
+
+
+_F_STRING = re.compile(r"""\b[rR]?[fF](["'])""")
+_WITHIN = {quote: re.compile(rf"""(\{{[^{{}}{quote}]{{0,200}}){quote}([^{{}}"']{{0,200}}){quote}""") for quote in "\"'"}
+"""Match a string in the braces of an f-string that has the quotes of the f-string itself."""
+
+
+def _older_f_string(line: str) -> str:
+    """Return a line with other quotes around the strings inside an f-string. Python before 3.12 rejects the quotes of
+    the f-string itself."""
+    opened = _F_STRING.search(line)
+    if opened is None:
+        return line
+    other = "'" if opened[1] == '"' else '"'
+    while (older := _WITHIN[opened[1]].sub(rf"\1{other}\2{other}", line)) != line:
+        line = older
+    return line
 
 
 _CANNOT = ("was never closed", "expected an indented block", "unexpected indent", "unindent", "unmatched")
@@ -65,7 +85,9 @@ def cannot_run(text: str) -> tuple[int, str] | None:
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except SyntaxError as error:
-        return (error.lineno or 1, error.msg) if any(words in error.msg for words in _CANNOT) else None
+        newer = error.msg.startswith("f-string")  # before 3.12, Python does not accept an f-string's quotes inside it
+        refused = not newer and any(words in error.msg for words in _CANNOT)
+        return (error.lineno or 1, error.msg) if refused else None
     except (ValueError, RecursionError, MemoryError):
         return None
     for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
@@ -213,10 +235,14 @@ def is_dict(node: ast.expr) -> bool:
 
 
 def as_dict(call: ast.Call, apart: Container[str] = ()) -> ast.Dict:
-    """Return the call ``dict(a=1, **more)`` as the dictionary ``{"a": 1, **more}``, without the names in ``apart``."""
+    """Return the call ``dict(given, a=1, **more)`` as the dictionary ``{**given, "a": 1, **more}``.
+
+    The names in ``apart`` are left out.
+    """
     keywords = [k for k in call.keywords if k.arg is None or k.arg not in apart]
+    given = call.args[:1] if is_dict(call) else []
     keys: list[ast.expr | None] = [ast.Constant(value=k.arg) if k.arg else None for k in keywords]
-    return ast.Dict(keys=keys, values=[k.value for k in keywords])
+    return ast.Dict(keys=[*[None for _ in given], *keys], values=[*given, *(k.value for k in keywords)])
 
 
 @lru_cache(maxsize=2 * SIBLINGS)

@@ -23,7 +23,7 @@ from ..expression import evaluate, known
 from ..frameworks import frameworks, modules
 from ..launch import OF_RL, PER_PROMPT, Command, Entry, Launch, Several, Unresolved, scalar
 from .commands import commands_of, of_magics
-from .definitions import LINKS, SETTINGS, Definitions
+from .definitions import LINKS, SETTINGS, Definitions, agreed
 from .modules import cannot_run, magics, name_of, parsed, plain, siblings, statements
 from .symbols import CONFIGURES, ELSEWHERE, OWN, Change
 from .trainer_code import code_of
@@ -37,6 +37,8 @@ MANY = 20
 _TRAINS = re.compile(r"(?i)(?:^|_)(?:train|main|run|fit|learn)(?:er|ing)?(?:_|$)|(?:^|_)(?:grpo|ppo|rloo)$")
 """Names of functions whose parameters configure a whole training, not one step."""
 _LOOPS = (ast.GeneratorExp, ast.ListComp)
+_MENTIONED = r"""\b(?:(?<!["']){0}\b|(?<=["']){0}\b(?!/))"""
+"""Matches the name of a library, but not the owner of a model on the hub, as in ``"unsloth/Qwen3-4B"``."""
 _HELD_OUT = re.compile(r"(?i)(?:^|_)(?:val|valid|validation|test|eval|dev)(?:_|$)")
 """Words in the names of held-out examples."""
 DEEPEST = 20
@@ -230,6 +232,8 @@ class _Script(Definitions):
         named = f"{self.text} {' '.join((*self.origins, *self.origins.values(), *self.fields))}".lower()
         if known_as != "script" and "lora" not in named and "peft" not in named:  # custom classes may have other fields
             launch.add("lora.absent", True, 0)
+        elif any(_loads_adapter(call) for _, call in self.calls):
+            launch.add("lora.loaded", True, 0)
         if known_as == "script":
             if (learned := _ALGORITHM.search(name)) is not None:
                 launch.add("algorithm", learned[0].lower(), call.lineno)
@@ -249,7 +253,7 @@ class _Script(Definitions):
     @cached_property
     def imports(self) -> str:
         """Return the names of the trainer libraries in the script's text."""
-        named = [name for name in sorted(modules()) if re.search(rf"\b{name}\b", self.text)]
+        named = [name for name in sorted(modules()) if re.search(_MENTIONED.format(name), self.text)]
         names = [name for name in named if not any(f.starts(name) for f in frameworks())]  # without names of launchers
         if not names and {"gym", "gymnasium"} & self.modules and not _OF_LANGUAGE.search(self.text):
             names.append("gym")
@@ -427,15 +431,17 @@ class _Script(Definitions):
                 self._keywords(launch, "", call)
 
     def _parameters_of_functions(self, launch: Launch) -> None:
-        """Add the defaults of the parameters of functions: first training functions, then constructors, then other
-        functions. The defaults of other functions are marked as vague."""
+        """Add the parameters of functions: first of training functions, then of constructors, then of other functions.
+        The value of a parameter is what the script passes or, if the script passes no value, the default. The
+        parameters of other functions are marked as vague."""
         said = {entry.key for entry in launch.entries}
         for function, name, value, line in sorted(self.defaults, key=lambda default: _standing(default[0])):
             key = name.lower()
             if _standing(function) == 2 and key not in said:
                 launch.vague.add(key)
             said.add(key)
-            self.add(launch, key, value, line)
+            passed = agreed(self._given({function}, name)) if _standing(function) == 0 else None
+            self.add(launch, key, passed or value, passed.lineno if passed else line)
 
     def _held_out(self) -> set[ast.AST]:
         """Return the calls in loops over held-out examples, as in ``(TrajectoryGroup(…) for puzzle in
@@ -443,6 +449,14 @@ class _Script(Definitions):
         loops = (node for tree in self.trees for node in ast.walk(tree) if isinstance(node, _LOOPS))
         apart = (node for node in loops if _HELD_OUT.search(name_of(node.generators[0].iter)))
         return {inner for node in islice(apart, MANY) for inner in ast.walk(node.elt)}
+
+
+def _loads_adapter(call: ast.Call) -> bool:
+    """Return whether a call loads a saved adapter, as in ``PeftModel.from_pretrained(base, "out/sft")``."""
+    match call.func:
+        case ast.Attribute(value=owner, attr="from_pretrained"):
+            return "Peft" in name_of(owner)
+    return False
 
 
 def _standing(function: str) -> int:

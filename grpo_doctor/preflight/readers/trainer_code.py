@@ -11,6 +11,7 @@ from ..custom_names import NAMES
 from ..launch import Entry
 from .dataset import Datasets, Form, Function, reads_as
 from .modules import name_of, statements
+from .trainer_calls import constant_rewards, refused_arguments
 
 TRAINERS = frozenset(name for name, prefix in NAMES["calls_beside"].items() if prefix == "trainer")
 PASSED = ("prompts", "completions")
@@ -59,6 +60,7 @@ def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -
         if rows.whole:
             _lacking(rows.columns, rewards, built[0].lineno, found)
         _of_form(rows.form, rewards, built[0].lineno, found)
+        found += [*refused_arguments(script, calls), *constant_rewards(rewards, len(rewards) == len(named), calls)]
     _mask_without_eos(script, found)
     if (line := _drops_unknown(script, calls)) is not None:
         found.append(Entry("code.drops_unknown", True, line))

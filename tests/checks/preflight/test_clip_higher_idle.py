@@ -19,6 +19,8 @@ def test_message() -> None:
         ({"updates_per_rollout": 2, "epsilon": 0.2, "epsilon_high": 0.28}, None),
         ({"updates_per_rollout": 1, "epsilon": 0.2, "epsilon_high": 0.2}, None),
         ({"updates_per_rollout": 1, "epsilon": 0.2, "epsilon_high": 0.28, "async_level": 1}, None),
+        ({"updates_per_rollout": 1, "epsilon": 0.2, "epsilon_high": 0.28, "ratio_to_rollout": True}, None),
+        ({"updates_per_rollout": 1, "epsilon": 0.2, "epsilon_high": 0.28, "ratio_to_rollout": False}, "info"),
         ({"updates_per_rollout": 1, "epsilon": 0.2, "epsilon_high": 0.28, "async_level": 0}, "info"),
     ],
 )
