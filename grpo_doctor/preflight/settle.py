@@ -51,7 +51,7 @@ def settle(launch: Launch, found: Configuration) -> None:
     if found.run_type == "preference":
         _of_preference(launch, found)
     if "kl_coef" in found.assumed and settings.get("use_kl_loss") is False:
-        del settings["kl_coef"], found.assumed["kl_coef"]  # nobody chose the coefficient of a term that is off
+        del settings["kl_coef"], found.assumed["kl_coef"]  # a default of a term that is off
     if "use_kl_loss" in found.assumed and found.stated("kl_coef"):
         settings["kl_loss_by_default"] = True
     for name, value in list(settings.items()):
