@@ -22,6 +22,7 @@ from ...rollouts import Steps, meaning, rollouts_of, step_of
 from ...rollouts.words import NAMES
 from ...run import Run, RunBuilder, Sample
 from ..archive import inspect_samples, is_inspect_log
+from ..document import labelled
 from ..input import Head, Input, NotRead, ReadError
 from ..row_buffer import Rows
 from ..values import loaded
@@ -187,10 +188,8 @@ def _is_document(head: Head) -> bool:
 def _document(value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of a document: a list of rows, a table with columns and data, or a row that may contain other
     rows."""
-    if isinstance(value, dict) and isinstance(value.get("columns"), list) and isinstance(value.get("data"), list):
-        for row in value["data"]:
-            yield dict(zip(map(str, value["columns"]), row, strict=False))
-    elif isinstance(value, dict):
+    value = labelled(value)
+    if isinstance(value, dict):
         yield value
     elif isinstance(value, list):
         yield from (row for row in value if isinstance(row, dict))
