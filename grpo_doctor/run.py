@@ -169,6 +169,19 @@ class Ending(msgspec.Struct, kw_only=True):
         return f"{self.ended_by}{f' (line {self.line})' if self.line else ''}{raised}"
 
 
+class RepeatedError(msgspec.Struct, kw_only=True):
+    """The error message that a log repeats most: the number of lines that report it, and the first of them."""
+
+    lines: int
+    text: str
+
+    @property
+    def described(self) -> str:
+        """Return the message with its number of lines."""
+        quoted = self.text.replace('"', "'")
+        return f'{self.lines} lines report the error "{quoted}"'
+
+
 class Run:
     """A run as columns. Unknown values are NaN; recorded NaN and infinities of core fields are ``nan`` events.
 
@@ -183,6 +196,7 @@ class Run:
         notes: notes of the reader: merged rows and rejected guesses; `NotRead` for skipped input.
         reading: how the log was read, and doubts about it; None for records and runs that were not read.
         ending: how the log ends, if known.
+        repeated_error: the error message on most lines, if one repeats.
         reached: last position of the training's progress bar, for a log without a training row; None if unknown. The
             length of the bar is ``settings["max_steps"]``.
         path: the file that ``lines`` refer to; None for no file or several files.
@@ -204,6 +218,7 @@ class Run:
         self.reading: Reading | None = None
         self.ending: Ending | None = None
         self.reached: int | None = None
+        self.repeated_error: RepeatedError | None = None
 
     @property
     def restarts(self) -> int:

@@ -450,6 +450,7 @@ def _reported(
     if catalogue.selected and not head:
         sentence = f"Only the selected checks ran ({', '.join(catalogue.selected)}). {sentence}"
     end = run.ending.described if run.ending and run.ending.described in sentence else None
+    again = run.repeated_error.described if run.repeated_error else ""
     return Diagnosis(
         source=run.source,
         format=run.format,
@@ -467,7 +468,11 @@ def _reported(
         moved=facts.before.moved,
         findings=findings,
         coverage=coverage,
-        notes=[*(note for note in run.notes if end is None or end not in note), *unfinished(run, last)],
+        notes=[
+            *(note for note in run.notes if end is None or end not in note),
+            *unfinished(run, last),
+            *([again] if again and again not in sentence else []),
+        ],
         tables=[*run.tables, *facts.before.tables(), *tables_of(run)],
         answers=answers_of(run),
         next_run=before_next_run([*([head] if head else []), *(f for f in active if f is not head)]),

@@ -1,9 +1,12 @@
-"""Recognises warnings in console logs of any format."""
+"""Recognises warnings and repeated error messages in console logs of any format."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+from ..run import RepeatedError, Run
 
 WARNINGS = (
     "incompatible with gradient checkpointing",
@@ -27,6 +30,23 @@ _SKIPS = re.compile(r"\bskip(?:s|ped|ping) (?:the |this |an |optimizer )?(?:upda
 _OFTEN = 3
 """Minimum number of skipped updates or batches to report; a loss scale that starts too high skips a few."""
 LONGEST = 300
+_MARKS = (b"rror", b"RROR", b"ailed", b"AILED", b"refused")
+"""Parts of the words for an error; a search for bytes is faster than a pattern."""
+_ERROR = re.compile(r"\b(?:ERROR|FAILED|[A-Z]\w{0,60}(?:Error|Exception)(?=:)|[Ff]ailed|[Ee]rror|refused)\b")
+_COUNTED = re.compile(
+    r"\d[.,%]?\s(?:failed|errors?)\b|\b(?:failed|errors?)['\"]?\s?[:=]\s?(?:[-+]?\d|null\b|[Nn]one\b|nan\b|[Ff]alse\b)"
+)
+"""A number of errors, or an empty field for an error."""
+_PYTHON = re.compile(r"\b[A-Z]\w{0,60}Warning:|\bTraceback \(most recent call last\)")
+"""A warning of Python's ``warnings`` module, which may describe an error that did not occur, or the heading of a
+traceback, which names no error."""
+_VARIES = re.compile(r"\d+(?:\.\d+)?|'[^']{0,200}'")
+_LEAD = re.compile(r"(?:\([^()]{1,120}pid=[^()]{1,60}\)\s*)?(?:.{0,80}?\b(?:ERROR|WARNING|CRITICAL)\b[\W\d]*)?")
+"""What a logger prints before a message: the process, the time, and the level."""
+_SHOWN, _MOST = 150, 50_000
+"""`_SHOWN`: maximum number of characters of an error message in a report. `_MOST`: maximum number of lines kept."""
+_REPEATED = 10
+"""Minimum number of lines with the same error message. A few failed calls are normal in a run with thousands."""
 
 
 def sign(text: str) -> str | None:
@@ -55,3 +75,37 @@ def skipped(lines: Sequence[str]) -> list[str]:
         return []
     of = f"{len(found)} of the last {len(lines)} lines report"
     return [f"{of} skipped updates, batches or steps; the first of them is {found[0][:LONGEST]!r}"]
+
+
+def errors(first: int, lines: Sequence[bytes], whole: bytes) -> Iterable[tuple[int, bytes]]:
+    """Yield the lines that may report an error, with their numbers. ``whole`` is the joined text of the lines."""
+    marks = [mark for mark in _MARKS if whole.find(mark) >= 0]
+    for line, raw in enumerate(lines, first) if marks else ():
+        if any(mark in raw for mark in marks):
+            yield line, raw
+
+
+class Errors:
+    """The error messages of a console log, with the lines that report them."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[int, str]] = []
+
+    def see(self, line: int, text: str) -> None:
+        """Keep a line if it reports an error."""
+        text = text.strip()[:LONGEST]
+        if len(self._found) < _MOST and _ERROR.search(text) and not (_COUNTED.search(text) or _PYTHON.search(text)):
+            self._found.append((line, _LEAD.sub("", text, count=1)))
+
+    def conclude(self, runs: Sequence[Run]) -> None:
+        """Set the most frequent error message of each run, from the lines up to the start of the next run."""
+        ordered = sorted(runs, key=lambda run: int(run.lines[0]) if len(run) else 0)
+        starts = [0, *(int(run.lines[0]) for run in ordered[1:])]
+        for run, start, stop in zip(ordered, starts, [*starts[1:], float("inf")], strict=True):
+            same: defaultdict[str, list[str]] = defaultdict(list)
+            for line, text in self._found:
+                if start <= line < stop:
+                    same[_VARIES.sub("#", text)].append(text)
+            often = max(same.values(), key=len, default=[])
+            if len(often) >= _REPEATED:
+                run.repeated_error = RepeatedError(lines=len(often), text=often[0][:_SHOWN].rstrip(" .:"))

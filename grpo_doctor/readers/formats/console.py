@@ -16,7 +16,7 @@ from ...run import Run
 from ..aliases import resolve
 from ..endings import TAIL, conclude, ending
 from ..input import PARTED, Head, Input, NotRead, decoded, pieces
-from ..known_warnings import metric, refused, sign, skipped
+from ..known_warnings import Errors, errors, metric, refused, sign, skipped
 from ..row_buffer import Rows
 from ..row_kinds import OF_SWEEPS, flat
 from ..settings import declared
@@ -65,13 +65,15 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console, settled = _Console(file), False
+    console, settled, failed = _Console(file), False, Errors()
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
         whole = b"".join(lines)
         plain, steps = not any(mark in whole for mark in PARTED), whole.find(b"step:") >= 0
         holds, tagged = whole.find(_FAILS) >= 0 or whole.find(_SETS) >= 0, whole.find(b"pid=") >= 0
+        for line, raw in errors(first, lines, whole):
+            failed.see(line, file.texts(raw[:_LONGEST])[-1])
         for line, raw in enumerate(lines, first):
             if tagged and raw[:1] == b"(":
                 console.printed(raw)
@@ -86,6 +88,7 @@ def read(file: Input) -> list[Run]:
             settled = console.settled
     runs = console.best()
     runs += _elsewhere(file, runs, {*console.trl.lines, *console.verl.lines})
+    failed.conclude(runs)
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
     console.bars.tell(last)
     texts = [(line, text) for line, raw in tail for text in file.texts(raw)]

@@ -70,6 +70,7 @@ def read(file: Input) -> list[Run]:
     begun = next((run for run in reversed(runs) if run.reached is not None), nothing)
     nothing.reached, nothing.settings = begun.reached, begun.settings
     conclude(nothing, next((run.ending for run in reversed(runs) if run.ending), None))
+    nothing.repeated_error = next((run.repeated_error for run in reversed(runs) if run.repeated_error), None)
     if any(output.text.strip() for outputs, _ in cells for output in outputs):
         nothing.notes.append("no metric was recognised in the outputs of its cells")
     else:
@@ -141,6 +142,8 @@ def _of_cell(file: Input, outputs: Sequence[_Output], code: _Said) -> list[Run]:
     read = [run for output in outputs if output.text.strip() for run in _of_output(file, output)]
     runs = [run for run in read if run.run_type != "none"]
     end = read[-1].ending if read else None
+    for run in runs:
+        run.repeated_error = run.repeated_error or read[-1].repeated_error
     if not runs:
         return read if code.begins and code.trainer else []
     if end is not None and runs[-1].ending is None:
