@@ -94,8 +94,10 @@ def known(run: Run, names: set[str], until: float = np.inf) -> np.ndarray:
 
 def strange_numbers(found: Diagnosis) -> list[str]:
     """Return the numbers of the first sentence that are not in the log, to the printed digits."""
-    end = found.run.ending.described if found.run.ending else None
-    text = NOT_OF_THE_LOG.sub("", found.headline.replace(end, "") if end else found.headline)
+    text = found.headline
+    for quoted in (found.run.ending, found.run.repeated_error):
+        text = text.replace(quoted.described, "") if quoted else text
+    text = NOT_OF_THE_LOG.sub("", text)
     told = [f for f in found.findings if f.message.removesuffix(".") in found.headline]
     read = SUCCESS.union(
         {"loss", "reward_components", *(sign.field for sign in SIGNS)}, *(load().checks[f.code].columns for f in told)

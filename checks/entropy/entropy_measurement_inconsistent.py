@@ -1,29 +1,35 @@
+import math
+
 import numpy as np
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, isnan, where
+from grpo_doctor.diagnosis.wording import number
+from grpo_doctor.series import Column, isnan, where, words
 
 
 @check("ENT009", kind="defect", severity="warning")
 def entropy_measurement_inconsistent(
     entropy_mean: Column,
-    top1_prob: Column,
+    top1_prob: Column = None,
     vocabulary: Column = any_of("settings.vocab_size", optional=True),
     *,
     slack: float = 0.1,
     sharp: float = 0.99,
+    below_zero: float = -0.01,
 ) -> Fires:
-    """The logged entropy is inconsistent with the logged top-1 probability.
+    """The logged entropy is negative or inconsistent with the logged top-1 probability.
 
     ## What it sees
-    For a mean top-1 probability p and V tokens, the mean entropy is between -ln p and h(p) + (1 - p) ln(V - 1). The
-    function h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means. The check fires
-    if entropy is more than 10% below the lower bound or above the upper bound on 5 of 10 rows. V is the declared
-    `vocab_size`, or 300,000 without a declaration. Rows with p above 0.99 are skipped, because rounding dominates their
-    bounds.
+    The entropy of a distribution over tokens is at least 0. The check fires if the entropy is below -0.01 on 5 of 10
+    rows. For a mean top-1 probability p and V tokens, the mean entropy is between -ln p and h(p) + (1 - p) ln(V - 1).
+    The function h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means. The check
+    also fires if the entropy is more than 10% below the lower bound or above the upper bound on 5 of 10 rows. V is the
+    declared `vocab_size`, or 300,000 without a declaration. Rows with p above 0.99 are skipped, because rounding
+    dominates their bounds.
 
     ## Thresholds
     - `slack`: distance of entropy outside its bounds, as a share of the bound, above which the check fires.
+    - `below_zero`: entropy, nats, below which a value is not a rounding error of 0.
     - `sharp`: probability of the most likely token above which rows are skipped.
 
     ## Why it matters
@@ -46,12 +52,18 @@ def entropy_measurement_inconsistent(
     ```
     No finding.
 
+    ```text
+    entropy_mean: -16.7x10
+    ```
+    Warning at step 1: An entropy of -16.7 nats is impossible: the entropy of a distribution over tokens is at least 0.
+
     ## Known false alarms
     Some trainers log the top-1 probability of the first token but the entropy over the whole response. Strong rounding
     of either metric may also trigger the check.
 
     ## Remedy
-    Take entropy and probabilities from the same raw logits, over the same response tokens, at temperature 1, in nats.
+    Take entropy and probabilities from the same raw logits, over the same response tokens, at temperature 1, in nats. A
+    negative value is usually the mean log-probability of sampled tokens, or a sum with the sign of a loss term.
 
     ## Sources
     Algebra (Jensen); verl's and TRL's definition of entropy: full vocabulary, mean over response tokens.
@@ -59,14 +71,18 @@ def entropy_measurement_inconsistent(
     p, tokens = top1_prob, where(isnan(vocabulary), 300_000.0, vocabulary)
     low = -np.log(p)
     high = low * p - (1 - p) * np.log(1 - p) + (1 - p) * np.log(tokens - 1)
+    negative = entropy_mean < below_zero
     outside = (entropy_mean < (1 - slack) * low) | (entropy_mean > (1 + slack) * high)
     return fires(
-        outside & (p <= sharp) & (entropy_mean >= 0),
-        "An entropy of {entropy:.3g} nats is impossible at a top-1 probability of {p:.3g}: it must be between "
-        "{low:.3g} and {high:.3g}.",
+        negative | (outside & (p <= sharp) & (entropy_mean >= 0)),
+        "An entropy of {entropy:.3g} nats is impossible{bounds}.",
         hold=(5, 10),
         entropy=entropy_mean,
-        p=p,
-        low=low,
-        high=high,
+        bounds=words(_bounds, where(negative, math.nan, p), low, high),
     )
+
+
+def _bounds(p: float, low: float, high: float) -> str:
+    if p != p:
+        return ": the entropy of a distribution over tokens is at least 0"
+    return f" at a top-1 probability of {number(p)}: it must be between {number(low)} and {number(high)}"

@@ -5,6 +5,8 @@ import numpy as np
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, Trend, baseline, began, best, latest, noise, recent_mean, total, where
 
+REACH = ", and more responses reach the length limit"
+
 
 @check(
     "LEN002",
@@ -111,6 +113,6 @@ def length_explosion(
         gain=where(
             with_it,
             " since the best reward",
-            where(reward_trend.gained, ", up to the length limit", " without a reward gain"),
+            where(reward_trend.gained, where(cut, REACH, ", close to the length limit"), " without a reward gain"),
         ),
     )

@@ -72,8 +72,8 @@ def truncation_excess(
 
     ## What it sees
     The check uses the share of truncated responses. Severity is **warning** if more than 10% of the responses in the
-    last 5 rows are truncated, on at least three rows. One truncated response of eight may be chance. Severity is also
-    warning if more than half of the responses are truncated on every row so far.
+    last 10 rows are truncated, and more than 10% on at least three of the last five rows. One truncated response of
+    eight may be chance. Severity is also warning if more than half of the responses are truncated on every row so far.
 
     Severity is **error** in two cases:
 
@@ -107,12 +107,12 @@ def truncation_excess(
     response equals the mean length on both rows. A logged share counts as 0 if even the longest response is below 95%
     of the declared limit.
 
-    The finding clears once the share over the last 5 rows is at most 10%, so the end of the run counts, not the start.
+    The finding clears once the share over the last 10 rows is at most 10%, so the end of the run counts, not the start.
 
     ## Thresholds
     - `warn`: share of truncated responses, 0 to 1, above which the severity is warning.
     - `bad`: share of truncated responses, 0 to 1, above which the severity is error if the reward has fallen.
-    - `rows`: number of rows over which the share for an error is averaged, and after which a constant mean length
+    - `rows`: number of rows over which the share is averaged, and after which a constant mean length
       counts as the limit.
     - `short_tokens`: number of tokens that a constant mean length must exceed to count as the limit.
     - `limit_share`: minimum mean length, as a share of the limit, at which nearly all responses are truncated.
@@ -158,7 +158,7 @@ def truncation_excess(
     """
     lengths = response_length_mean, response_length_max, max_new_tokens
     share = _share(cut_share, *lengths, rows, short_tokens, limit_share)
-    n, over_rows, lately = total(share == share), _level(share, rows), _level(share, 5)
+    n, lately = total(share == share), _level(share, rows)
     so_far = total(share) / n
     often = (lately > warn) & _repeated(share, warn, bad)
     suffered = (lately > outcome_share) & (so_far > outcome_share)
@@ -172,7 +172,7 @@ def truncation_excess(
     stays = ~(kendall_tau(share, rows) < -0.4) & (lasted >= rows - 1)
     one_value = best(reward_mean) <= lowest(reward_mean)
     tried = (lasted >= early_steps - 1) & suffered & ~_rises_early(reward_mean, reward_trend) & ~guessed
-    hurt = (reward_trend.fallen & (over_rows > bad)) | ((one_value | tried) & (over_rows > outcome_share))
+    hurt = (reward_trend.fallen & (lately > bad)) | ((one_value | tried) & (lately > outcome_share))
     return fires(
         often & costs & ~(paid & ~suffered) & ~(reward_trend.gained & reward_trend.solved) & ~(paid & guessed),
         "{cut:.0%} of the responses are truncated at the length limit{detail}.",
@@ -272,7 +272,7 @@ def _met(state: _Met, mean: float) -> tuple[_Met, float]:
 
 
 def _detail(length: float, whole_run: float, lately: float, rows: float) -> str:
-    """Return how the share is estimated, or the share of the whole run if the last five rows differ from it."""
+    """Return how the share is estimated, or the share of the whole run if the last rows differ from it."""
     if length == length:
         return f" (estimated from the mean length of {number(length, 4)} tokens)"
-    return f" ({whole_run:.0%} over the whole run)" if rows > 5 and abs(whole_run - lately) > 0.05 else ""
+    return f" ({whole_run:.0%} over the whole run)" if rows > 10 and abs(whole_run - lately) > 0.05 else ""

@@ -209,7 +209,8 @@ def _overview(facts: Facts) -> str:
     risk = worst_of([f for f in facts.vital if f.kind == "risk"])
     if verdict == "unproven":
         series = facts.success.values()
-        troubled = lost(facts.success) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
+        troubled = bool(lost(facts.success)) or any(map(worse, series)) or any(f.kind == "outcome" for f in active)
+        troubled |= run.repeated_error is not None
         said = f"{told} {risk.message}" if risk else told
         return f"{said}{but}" if troubled or risk else f"No problem found, but {told[0].lower()}{told[1:]}{but}"
     vital = (worst_of([f for f in facts.vital if f.kind != "risk"]), risk)
@@ -252,7 +253,7 @@ def _next_step(facts: Facts) -> str:
     if any(o.solved for o in facts.success.values()):
         return "Use harder prompts, or stop: there is little left to gain."
     known = evidence(facts.success, run.run_type)
-    flat = next((name for name, o in known.items() if o.shown == o.shown), None)
+    flat = next((name for name, o in known.items() if o.shown == o.shown), None) or next(iter(known), None)
     if flat is not None and known[flat].rows < FEW:
         return f"Train until at least {FEW} values of the {names_of(run.run_type)[flat]} are logged."
     declines = any(o.first - o.now > o.shown / 2 for o in known.values())

@@ -10,7 +10,7 @@ import numpy as np
 from ..run import RunType
 from ..series.trajectory import CHANCE, SUCCESS, TURNED
 from ..series.trend import FEW, HALF, LEAST, SOLVED, Outcome
-from .wording import number
+from .wording import counted, number
 
 HELD_OUT = ("eval_score", "eval_loss")
 EVALUATED = 3
@@ -117,7 +117,7 @@ def _claim(
     """Return the sentence on the success series, and the series that it names."""
     success = evidence(recorded, run_type)
     fell = lost(success)
-    improved = f"The {'model' if run_type == 'supervised' else 'policy'} improved"
+    improved = "This is supervised training" if run_type == "supervised" else "The policy improved"
     for name, o in success.items():
         if o.gained and not o.fallen:
             first, now = _levels(name, o)
@@ -155,9 +155,10 @@ def _no_gain(
             return f"{none}: {_flat(names[name], o, *_levels(name, o))}{better}", (name,)
     if held_out := evaluated(recorded, run_type):
         return f"{none}: {held_out}, too few to distinguish a change from noise", HELD_OUT
-    few = "too few recognised values" if success else "no recognised values"
+    for name, o in success.items():
+        return f"{none}: the log has only {counted(o.rows, 'value')} of the {names[name]}", (name,)
     measures = "margin, the reward accuracy" if run_type == "preference" else "reward, the success rate"
-    return f"{none}: the log has {few} of the {measures} or a held-out score", ()
+    return f"{none}: the log has no recognised values of the {measures} or a held-out score", ()
 
 
 def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collection[str] = ()) -> str:

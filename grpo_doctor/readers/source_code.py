@@ -24,6 +24,9 @@ _KINDS: tuple[tuple[RunType, re.Pattern[str], frozenset[str]], ...] = (
 """Kinds of training by patterns for the trainer's class or its base class, and by argument names of a trainer class
 that the notebook defines. For example, a trainer with a reference model does not only maximise the likelihood. The
 first match counts."""
+_ARGUMENTS = re.compile(r"(?:Config|Arguments)$")
+_OTHER_ARGUMENTS = frozenset("SFTConfig TrainingArguments RewardConfig".split())
+"""Classes of arguments for training of another kind."""
 _CONFIGURES = re.compile(r"(?:Config|Arguments|Args|Trainer|SamplingParams|get_peft_model|from_pretrained)$")
 _LONGEST = 1 << 18
 """Maximum size of a cell in characters."""
@@ -37,6 +40,8 @@ class SourceCode:
         self.begins = False
         """Whether the last cell calls ``train``, ``step`` (of a PPO trainer), or a function such as ``run_ppo``."""
         self.settings: dict[str, Any] = {}
+        self.arguments = ""
+        """The class of the last arguments for a trainer. It shows the kind of training of an imported trainer."""
         self._named: dict[str, Any] = {}
         self._classes: dict[str, ast.ClassDef] = {}
 
@@ -49,7 +54,8 @@ class SourceCode:
             name = " ".join((name, *map(ast.unparse, own.bases)))
             inits = (node for node in own.body if isinstance(node, ast.FunctionDef) and node.name == "__init__")
             arguments = {arg.arg for init in inits for arg in (*init.args.args, *init.args.kwonlyargs)}
-        return next((kind for kind, of, told in _KINDS if of.search(name) or told & arguments), None)
+        found = next((kind for kind, of, told in _KINDS if of.search(name) or told & arguments), None)
+        return found or next((kind for kind, of, _ in _KINDS if of.search(self.arguments)), None)
 
     def see(self, text: str) -> None:
         """Process a cell. A cell that is not valid Python is ignored."""
@@ -82,6 +88,8 @@ class SourceCode:
             return
         if name in self._classes or name.endswith("Trainer"):
             self.trainer = name
+        if name in _OTHER_ARGUMENTS or (_ARGUMENTS.search(name) and any(of.search(name) for _, of, _ in _KINDS)):
+            self.arguments = name
         if name in ("get_peft_model", "LoraConfig"):
             self.settings["use_peft"] = True
         for keyword in call.keywords:

@@ -40,6 +40,15 @@ def test_the_code_shows_the_settings_and_the_trainer(tmp_path: Path) -> None:
     assert "max_steps" not in run.settings
 
 
+@pytest.mark.parametrize(
+    ("arguments", "kind"), [("GRPOConfig", "rl"), ("DPOConfig", "preference"), ("SFTConfig", "supervised")]
+)
+def test_the_arguments_show_the_kind_of_an_imported_trainer(tmp_path: Path, arguments: str, kind: str) -> None:
+    code = f"own = GRPOConfig(beta=0.1)\ntraining_args = {arguments}(learning_rate=1e-6)\nt = make(args=training_args)"
+    run = run_of(tmp_path, "a.ipynb", notebook(code, table("Training Loss")))
+    assert run.run_type == kind
+
+
 def test_a_notebook_whose_cells_come_after_its_widgets_is_one(tmp_path: Path) -> None:
     made = json.loads(notebook(TRAINER, table("Training Loss", "reward")))
     widgets = {f"{i:032x}": {"model_module": "@jupyter-widgets/controls", "state": {}} for i in range(3000)}

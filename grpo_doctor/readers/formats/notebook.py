@@ -183,7 +183,7 @@ def _of_output(file: Input, output: _Output) -> list[Run]:
 
 
 class _Said(NamedTuple):
-    """The trainer and the settings in the code up to a cell."""
+    """The trainer (or the class of its arguments) and the settings in the code up to a cell."""
 
     trainer: str
     trains: RunType | None
@@ -200,7 +200,7 @@ def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
             continue
         if cell.get("cell_type") == "code":
             code.see(_joined(cell.get("source")))
-        said = _Said(code.trainer, code.trains, code.begins, dict(code.settings))
+        said = _Said(code.trainer or code.arguments, code.trains, code.begins, dict(code.settings))
         outputs = cell.get("outputs")
         last: Any = outputs[-1] if isinstance(outputs, list) and outputs else None
         tables: list[_Output] = []

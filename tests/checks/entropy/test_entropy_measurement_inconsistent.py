@@ -17,6 +17,16 @@ def test_boundary_and_message() -> None:
     )
 
 
+def test_a_negative_entropy_is_impossible_without_a_top_1_probability() -> None:
+    assert run_check("ENT009", entropy_mean="-0.02x4 0.5x6") is None
+    assert run_check("ENT009", entropy_mean="-0.01x10") is None
+    found = run_check("ENT009", entropy_mean="-16.7x5 0.5x5")
+    assert found is not None
+    assert found.message == (
+        "An entropy of -16.7 nats is impossible: the entropy of a distribution over tokens is at least 0."
+    )
+
+
 @pytest.mark.parametrize(
     ("p", "entropy", "vocabulary", "fires"),
     [
@@ -28,7 +38,7 @@ def test_boundary_and_message() -> None:
         ("0.85", "1.5", None, False),
         ("0.6", "0.5", None, False),
         ("0.999", "0.05", None, False),
-        ("0.5", "-90", None, False),
+        ("0.5", "-90", None, True),
     ],
 )
 def test_bounds(p: str, entropy: str, vocabulary: int | None, fires: bool) -> None:

@@ -103,5 +103,5 @@ def test_growth_with_a_reward_gain_is_not_flagged() -> None:
     assert found is not None
     assert (found.severity, found.message) == (
         "warning",
-        "The mean response length grew from 100 to 250 tokens, up to the length limit.",
+        "The mean response length grew from 100 to 250 tokens, and more responses reach the length limit.",
     )

@@ -13,10 +13,11 @@ def test_one_row_before_and_at_the_boundary() -> None:
     assert run_check("LEN003", truncated_rate="0x3 1x2 0x6") is None
     assert run_check("LEN003", truncated_rate="0.125 0 0.125 0 0.125 0 0.125 0") is None  # one response of eight
     assert run_check("LEN003", truncated_rate="0x3 0.2x2 0x3") is None
-    found = run_check("LEN003", truncated_rate="0x3 0.2x3 0x3")
+    assert run_check("LEN003", truncated_rate="0x7 0.33x3") is None
+    found = run_check("LEN003", truncated_rate="0x7 0.34x3 0x3")
     assert found is not None
-    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 4, 6)
-    assert found.message == "12% of the responses are truncated at the length limit."
+    assert (found.severity, found.onset_step, found.detected_step) == ("warning", 8, 10)
+    assert found.message == "10% of the responses are truncated at the length limit."
 
 
 def test_more_than_half_on_each_row_so_far_is_not_chance() -> None:
@@ -206,7 +207,7 @@ def test_a_few_rows_with_many_cut_responses_are_a_remark_in_a_run_that_learns() 
     """Each row may be one prompt."""
     rising = [0.2 + 0.01 * n for n in range(40)]
     found = find("LEN003", truncated_rate="0.1x35 0.8x5", reward_mean=rising)
-    message = "80% of the responses are truncated at the length limit (19% over the whole run)."
+    message = "45% of the responses are truncated at the length limit (19% over the whole run)."
     assert (found.severity, found.message) == ("info", message)
 
 
