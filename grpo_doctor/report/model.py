@@ -144,7 +144,7 @@ def withheld(diagnosis: Diagnosis) -> list[Withheld]:
 
 def next_run(diagnosis: Diagnosis) -> list[str]:
     """Return what to do before the next run, without the advice that is shown next to the headline."""
-    told = tuple(f"{words} ({diagnosis.cause}): " for words in ("Verify first", "No longer valid"))
+    told = tuple(f"{words} ({diagnosis.cause}): " for words in ("Verify first", "Do not use"))
     return [text for text in diagnosis.next_run if not text.startswith(told)]
 
 
