@@ -21,7 +21,7 @@ from grpo_doctor.diagnosis.declare import take_loaded
 from grpo_doctor.diagnosis.hysteresis import Alarm
 from grpo_doctor.record import NUMBER_FIELDS, Event
 from grpo_doctor.run import RunBuilder, Sample, run_of
-from grpo_doctor.testing import find, make_run, records_of
+from grpo_doctor.testing import find, make_run, records_of, run_check
 
 RATES = {name for name in NUMBER_FIELDS if name.endswith(("_rate", "_share", "_prob", "_fraction"))}
 FLAGS = {"update_applied", "generation_training_mode", "generation_checkpointing"}
@@ -348,3 +348,10 @@ def test_a_level_that_ended_long_ago_does_not_come_back_with_one_that_did_not() 
 @pytest.mark.parametrize(("lasts", "cleared"), [(90, True), (91, False)])
 def test_a_finding_that_ended_in_the_last_tenth_still_holds(lasts: int, cleared: bool) -> None:
     assert find("ENT012", entropy_mean=f"0.05x{lasts} 0.2x{101 - lasts}").cleared is cleared
+
+
+def test_the_numbers_of_an_active_finding_are_those_of_its_last_row() -> None:
+    """The severity is the highest that holds; the last rows may reach only a lower one."""
+    falling = run_check("LEN003", truncated_rate="0.625 0.375x3", reward_mean="0.3 0.25 0.24 0.26")
+    assert falling is not None
+    assert (falling.severity, falling.message) == ("warning", "44% of the responses are truncated at the length limit.")

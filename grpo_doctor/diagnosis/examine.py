@@ -95,8 +95,9 @@ class Examined:
         active = [(a, main) for a, main in rung if a.active]
         active = active or [(a, main) for a, main in rung if main.last_step >= since]
         main = (active or rung)[0][1]
-        evidence = {name: _plain(value) for name, value in main.evidence.items()}
         last = max((main for _, main in rung), key=lambda e: e.last_row)
+        shown = last if active else main  # the numbers of an active finding are those of its last row
+        evidence = {name: _plain(value) for name, value in shown.evidence.items()}
         needed = {field for need in self.check.needs for field in need.fields}
         return Finding(
             code=self.check.code,

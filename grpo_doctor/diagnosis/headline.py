@@ -309,7 +309,9 @@ def _fix(run: Run) -> str:
 def _unread(run: Run, so: str) -> str:
     """Return the sentence that no training metrics were recognised, with the unread series that may be a reward."""
     unread = run.reading.not_recognised if run.reading else ""
-    return f"No training metrics were recognised{so}{unread and f' ({unread})'}."
+    planned = run.settings.get("max_steps")
+    ends = f"The log ends at step {run.reached} of {planned}. " if run.reached is not None and planned else ""
+    return f"{ends}No training metrics were recognised{so}{unread and f' ({unread})'}."
 
 
 def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:

@@ -47,7 +47,7 @@ def test_it_fails_a_run_that_had_not_finished_or_learned(
         (
             "ray.exceptions.RayTaskError(OutOfMemoryError): ray::run()\ntorch.OutOfMemoryError: CUDA out of memory.",
             "a GPU out-of-memory error",
-            "Halve the micro-batch, and give the rollout engine less GPU memory",
+            "Halve the micro-batch and, in RL, give the rollout engine less GPU memory",
         ),
     ],
 )
