@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from textwrap import shorten
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from ..record import Event
 from ..run import Ending, EndKind, Run
@@ -18,84 +19,13 @@ class _Sign(NamedTuple):
     words: re.Pattern[str]
 
 
-def _sign(kind: EndKind, what: str, words: str) -> _Sign:
-    return _Sign(kind, what, re.compile(words))
+def _signs() -> tuple[_Sign, ...]:
+    lines = Path(__file__).with_suffix(".tsv").read_text(encoding="utf-8").splitlines()
+    rows = (line.split("\t") for line in lines if not line.startswith("#"))
+    return tuple(_Sign(cast(EndKind, kind), what, re.compile(words)) for kind, what, words in rows)
 
 
-_SIGNS = (
-    _sign(
-        "numerical failure",
-        "a numerical failure",
-        r"probability tensor contains either|FloatingPointError"
-        r"|\b(?:loss|grad(?:ient)?[_ ]norm) is (?:nan|inf|not finite)\b",
-    ),
-    _sign("out of memory", "an out-of-memory error of the host", r"ray\.exceptions\.OutOfMemoryError"),
-    _sign(
-        "out of memory",
-        "a GPU out-of-memory error",
-        r"OutOfMemoryError|(?:CUDA|HIP|NPU) out of memory|CUDA_ERROR_OUT_OF_ME",
-    ),
-    _sign(
-        "out of memory",
-        "an out-of-memory error of the host",
-        r"\boom[-_ ]kill|Out of memory: Killed|exit(?:ed with)? code:? 137|MemoryError|OOM Killed|OutOfMemory(?:\W|$)",
-    ),
-    _sign("interrupted", "an interrupt", r"KeyboardInterrupt|\bSIGINT\b|Interrupted by user"),
-    _sign("time limit", "a time limit", r"DUE TO TIME LIMIT|\bwalltime\b.{0,40}exceeded"),
-    _sign("killed", "a preemption by the scheduler", r"DUE TO PREEMPTION|\bpreempted\b|\brequeued\b"),
-    _sign(
-        "collective timeout",
-        "a collective timeout",
-        r"collective operation timeout|NCCL.{0,40}time(?:d )?-?out|NCCL_TIMEOUT",
-    ),
-    _sign(
-        "exception",
-        "an NCCL error",
-        r"DistBackendError|nccl(?:Remote|System|Internal|UnhandledCuda|Invalid\w{1,20})Error|\bNCCL error\b",
-    ),
-    _sign(
-        "exception",
-        "a failed checkpoint write, probably because the disk is full",
-        r"inline_container\.cc.{0,40}(?:unexpected pos|file write failed)|PytorchStreamWriter failed writing"
-        r"|iostream error|No space left on device|Disk quota exceeded",
-    ),
-    _sign(
-        "exception",
-        "a failed API call",
-        r"\b(?:RateLimit|APIConnection|APIStatus|APITimeout|Authentication|PermissionDenied|InternalServer)Error\b"
-        r"|\b(?:401 Unauthorized|402 Payment|403 Forbidden|429 Too Many|50[0234] (?:Internal|Bad|Service|Gateway))",
-    ),
-    _sign("exception", "a timeout", r"TimeoutError\b|(?:Read|Connect)Timeout\b"),
-    _sign(
-        "killed",
-        "a kill signal",
-        r"\bSIGKILL\b|(?<!closing signal )\bSIGTERM\b|(?:Received|got) signal:? \d|[Ss]ignal (?:9|15) \(|^Killed$"
-        r"|\bline \d{1,6}: +\d{1,9} Killed\b|CANCELLED AT",
-    ),
-    _sign(
-        "exception",
-        "a worker crash",
-        r"ActorDiedError|WorkerCrashedError|RayActorError|EngineDeadError",
-    ),
-    _sign(
-        "exception",
-        "a native crash",
-        r"Segmentation fault|\bSIGSEGV\b|core dumped|illegal memory access|device-side assert",
-    ),
-    _sign(
-        "exception",
-        "a traceback",
-        r"^(?:\([\w ,=.-]{1,80}\) )?(?:\[rank\d+\]: ?)?Traceback \(most recent call last\)",
-    ),
-    _sign(
-        "exception", "an exception that Hydra reports", r"^(?:\([\w ,=.-]{1,80}\) )?Error executing job with overrides:"
-    ),
-    _sign(
-        "finished",
-        "the end of the training",
-        r"(?i)\btraining (?:is |has )?(?:complete|completed|finished|done|ended)\b|'train_runtime'",
-    ),
-)
+_SIGNS = _signs()
 """Patterns for endings, the most certain first."""
 _ANY = re.compile("|".join(f"(?:{sign.words.pattern.removeprefix('(?i)')})" for sign in _SIGNS), re.IGNORECASE)
 _RAISED = re.compile(

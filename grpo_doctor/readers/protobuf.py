@@ -52,5 +52,12 @@ def fields(data: bytes) -> Iterator[Field]:
             raise WireError(f"unknown kind {kind}")
 
 
+def messages(data: bytes, *path: int) -> Iterator[bytes]:
+    """Yield the messages and texts at a path of field numbers. Raises `WireError`."""
+    for number, value in fields(data):
+        if number == path[0] and isinstance(value, bytes):
+            yield from messages(value, *path[1:]) if path[1:] else (value,)
+
+
 def text(value: int | bytes | float) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

@@ -144,8 +144,8 @@ class Rows:
         table: dict[int, dict[str, Any]] = {}
         for key, step, value in points:
             table.setdefault(step, {})[key] = value
-        for step in sorted(table):
-            self.add(table[step], step=step)
+        for step, row in sorted(table.items()):
+            self.add(row, step=step)
 
     def add(self, row: Mapping[str, Any], line: int = 0, step: float | None = None) -> bool:
         """Add one row with its original keys, and return whether any key is known."""

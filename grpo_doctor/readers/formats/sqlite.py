@@ -7,6 +7,8 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -136,17 +138,9 @@ def _configs(store: sqlite3.Connection) -> dict[str, dict[str, Any]]:
 def _mlflow(store: sqlite3.Connection) -> _Rows:
     """Yield one row per step from MLflow's rows, each of which has one value. A repeated value replaces the earlier
     value."""
-    current: tuple[str, int] | None = None
-    row: dict[str, Any] = {}
     query = "select run_uuid, step, key, value, is_nan from metrics order by run_uuid, step, timestamp"
-    for run, step, key, value, is_nan in store.execute(query):
-        if current is not None and current != (run, step):
-            yield *current, row
-            row = {}
-        current = (str(run), whole(step))
-        row[str(key)] = math.nan if is_nan else value
-    if current is not None:
-        yield *current, row
+    for (run, step), points in groupby(store.execute(query), key=itemgetter(0, 1)):
+        yield str(run), whole(step), {str(key): math.nan if is_nan else value for *_, key, value, is_nan in points}
 
 
 def _params(store: sqlite3.Connection) -> dict[str, dict[str, Any]]:

@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 from ...run import Run
 from ..input import Head, Input
-from ..protobuf import WireError, fields, text
+from ..protobuf import WireError, fields, messages, text
 from ..row_buffer import Rows
 from ..settings import declared
 from ..steps import gathered
@@ -45,13 +45,10 @@ def _points(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
 def _scalars(record: bytes) -> list[tuple[int, str, float]]:
     """Return the step, key and value of each scalar in a record. Raises `WireError`."""
     found = []
-    for number, scalar in fields(record):
-        if number != _SCALAR or not isinstance(scalar, bytes):
-            continue
+    for scalar in messages(record, _SCALAR):
         parts = dict(fields(scalar))
-        held = parts.get(_VALUE)
+        held, step = parts.get(_VALUE), parts.get(_STEP, 0)
         value = dict(fields(held)).get(_DOUBLE, 0.0) if isinstance(held, bytes) else None
-        step = parts.get(_STEP, 0)
         if isinstance(value, float) and isinstance(step, int):
             found.append((step, text(parts.get(_KEY, b"")), value))
     return found

@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 
 from ...run import Run
 from ..input import Head, Input, NotRead
-from ..protobuf import WireError, fields, text, varint
+from ..protobuf import WireError, fields, messages, text, varint
 from ..row_buffer import Rows
 from ..steps import gathered
 from ..values import loaded
@@ -19,6 +19,8 @@ FORMAT = "tensorboard"
 _LARGEST = 1 << 26
 _TYPES = {1: "<f", 2: "<d", 3: "<i", 9: "<q"}
 """The struct format of each TensorFlow data type of a scalar."""
+_VALUES = {5: "<f", 6: "<d"}
+"""The struct format of each list of numbers in a tensor, by field number."""
 _HEADER, _FOOTER = 12, 4
 
 
@@ -45,39 +47,26 @@ def _records(stream: BinaryIO, rows: Rows) -> Iterator[bytes]:
 
 
 def _scalars(stream: BinaryIO, rows: Rows) -> Iterator[tuple[int, str, float]]:
-    names: dict[bytes, str] = {}
     for record in _records(stream, rows):
-        step, summaries = 0, []
         try:
-            for number, value in fields(record):
-                if number == 2 and isinstance(value, int):
-                    step = value if value < 1 << 63 else value - (1 << 64)
-                elif number == 5 and isinstance(value, bytes):
-                    summaries.append(value)
-            for summary in summaries:
-                for number, value in fields(summary):
-                    if number == 1 and isinstance(value, bytes):
-                        tag, scalar, words = _value(value)
-                        if scalar is not None:
-                            name = names.get(tag) or names.setdefault(tag, text(tag))
-                            yield step, name, scalar
-                        elif words:
-                            _settings(rows, words)
+            step = dict(fields(record)).get(2, 0)
+            for data in messages(record, 5, 1):
+                tag, scalar, words = _value(data)
+                if scalar is not None:
+                    yield int(step) - (int(step) >> 63 << 64), tag, scalar
+                elif words:
+                    _settings(rows, words)
         except WireError:
             rows.unreadable(len(rows) + 1)
 
 
-def _value(data: bytes) -> tuple[bytes, float | None, str]:
+def _value(data: bytes) -> tuple[str, float | None, str]:
     """Return the tag, the number and the text of a summary value."""
-    tag, scalar, words = b"", None, ""
-    for number, value in fields(data):
-        if number == 1 and isinstance(value, bytes):
-            tag = value
-        elif number == 2 and isinstance(value, float):
-            scalar = value
-        elif number == 8 and isinstance(value, bytes):
-            scalar, words = _tensor(value)
-    return tag, scalar, words
+    parts = dict(fields(data))
+    scalar, tensor, tag = parts.get(2), parts.get(8), text(parts.get(1, b""))
+    if isinstance(tensor, bytes):
+        return tag, *_tensor(tensor)
+    return tag, scalar if isinstance(scalar, float) else None, ""
 
 
 def _tensor(data: bytes) -> tuple[float | None, str]:
@@ -86,24 +75,19 @@ def _tensor(data: bytes) -> tuple[float | None, str]:
     for number, value in fields(data):
         if number == 1 and isinstance(value, int):
             kind = value
-        elif number == 4 and isinstance(value, bytes) and kind in _TYPES:
-            code = _TYPES[kind]
-            if len(value) == struct.calcsize(code):
-                return float(struct.unpack(code, value)[0]), ""
-        elif number in (5, 6) and not isinstance(value, int):
-            figure = _packed(value, "<f" if number == 5 else "<d")
-            if figure is not None:
-                return figure, ""
+        elif (code := _TYPES.get(kind) if number == 4 else _VALUES.get(number)) and (figure := _packed(value, code)) is not None:
+            return figure, ""
         elif number in (7, 10):
-            return float(value if isinstance(value, int) else varint(bytes(value), 0)[0]), ""  # type: ignore[arg-type]
+            return float(varint(value, 0)[0] if isinstance(value, bytes) else value), ""
         elif number == 8 and isinstance(value, bytes):
             words = text(value)
     return None, words
 
 
 def _packed(value: bytes | float, code: str) -> float | None:
-    if isinstance(value, float):
-        return value
+    """Return a number that is stored as a fixed width, or as the bytes of a list of one number."""
+    if not isinstance(value, bytes):
+        return value if isinstance(value, float) else None
     return float(struct.unpack(code, value)[0]) if len(value) == struct.calcsize(code) else None
 
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 from ...run import Run
 from ..endings import TAIL, conclude, ending
 from ..input import Head, Input, NotRead
-from ..protobuf import WireError, fields, text
+from ..protobuf import WireError, fields, messages, text
 from ..row_buffer import Rows
 from ..values import loaded
 
@@ -32,14 +32,10 @@ def read(file: Input) -> list[Run]:
     with file.open() as stream:
         for record in records(stream, rows):
             try:
-                for number, value in fields(record):
-                    if not isinstance(value, bytes):
-                        continue
-                    _take(rows, number, value)
-                    if number == _CONSOLE:
-                        printed += [(len(rows), text(part)) for field, part in fields(value) if field == 3]
-                    elif number == _EXIT:
-                        code = next((part for field, part in fields(value) if field == 1), 0)
+                _take(rows, record)
+                printed += [(len(rows), text(part)) for part in messages(record, _CONSOLE, 3)]
+                for status in messages(record, _EXIT):
+                    code = dict(fields(status)).get(1, 0)
             except WireError:
                 rows.unreadable(len(rows) + 1)
     run = rows.run()
@@ -51,36 +47,22 @@ def read(file: Input) -> list[Run]:
     return [run]
 
 
-def _take(rows: Rows, number: int, data: bytes) -> None:
-    if number == _HISTORY:
-        row = _items(data, 1)
-        if row:
+def _take(rows: Rows, record: bytes) -> None:
+    for history in messages(record, _HISTORY):
+        if row := _items(history):
             rows.add(row)
-    elif number == _CONFIG:
-        rows.declare(_items(data, 1))
-    elif number == _RUN:
-        for field, value in fields(data):
-            if field == 4 and isinstance(value, bytes):
-                rows.declare(_items(value, 1))
+    for config in (*messages(record, _CONFIG), *messages(record, _RUN, 4)):
+        rows.declare(_items(config))
 
 
-def _items(data: bytes, wanted: int) -> dict[str, object]:
+def _items(data: bytes) -> dict[str, object]:
     """Return the items of a history or a configuration, whose values are stored as JSON."""
     found: dict[str, object] = {}
-    for number, item in fields(data):
-        if number != wanted or not isinstance(item, bytes):
-            continue
-        keys: list[str] = []
-        value = b""
-        for field, part in fields(item):
-            if field in (1, 2):
-                keys.append(text(part))
-            elif field == 16 and isinstance(part, bytes):
-                value = part
-        loaded_value = loaded(text(value))
-        if isinstance(loaded_value, dict) and set(loaded_value) <= {"value", "desc"}:
-            loaded_value = loaded_value.get("value")
-        found["/".join(key for key in keys if key)] = loaded_value
+    for item in messages(data, 1):
+        keys = [text(part) for field, part in fields(item) if field in (1, 2)]
+        value = loaded(text(dict(fields(item)).get(16, b"")))
+        held = isinstance(value, dict) and set(value) <= {"value", "desc"}
+        found["/".join(filter(None, keys))] = value.get("value") if held else value
     return found
 
 
