@@ -110,13 +110,6 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     evaluations = max((int(np.isfinite(columns[name]).sum()) for name in evaluated), default=0)
     steps = of_rows(np.frombuffer(rows.steps, float), trains, rows.weak.full(n), columns.get("epoch"), evaluations)
     steps, lines = continued(steps, columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
-    if rows.dropped:
-        keep = np.ones(n, bool)
-        keep[rows.dropped] = False
-        place = np.cumsum(keep) - 1
-        columns = {name: column[keep] for name, column in columns.items()}
-        recorded = {name: place[[r for r in at if keep[r]]].tolist() for name, at in recorded.items()}
-        steps, lines, trains = steps[keep], lines[keep], trains[keep]
     if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # newest first
         columns = {name: column[::-1] for name, column in columns.items()}
         recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}

@@ -112,7 +112,7 @@ class Rows:
         self.origins = array("q")
         self.origin = 0
         self.ended: list[int] = []
-        self.by_bar = self.mends = self.redrawn = False
+        self.by_bar = self.redrawn = False
         self.reached: list[tuple[int, float, int]] = []
         """Lines that show how many steps were taken, each with the number of steps taken and the planned number of
         steps."""
@@ -122,7 +122,6 @@ class Rows:
         self._known: dict[str, Values] = {}
         self.weak = Values("", ())
         self._step_key = next((key for key, field in file.mapping.items() if field == "step"), None)
-        self.dropped: list[int] = []
         self._shapes: dict[int, fast.JsonShape] = {}
         self._read: Counter[int] = Counter()
         self._held: fast.Shape | None = None
@@ -489,15 +488,6 @@ class Rows:
             if plans and self.steps[-1] <= plans[0]:
                 self.settings.setdefault("max_steps", plans[0])
 
-    def _settle(self) -> None:
-        """Drop rows that the trainer did not print, and steps that are positions of a wrong progress bar."""
-        known = np.array(self.steps)
-        self.dropped = np.flatnonzero(steps.excursions(known)).tolist()
-        if self.dropped:
-            self.notes.append(NotRead(f"{len(self.dropped)} lines with a step out of order were skipped"))
-        if steps.misleading(np.delete(known, self.dropped)):
-            self.steps = array("d", [math.nan] * len(known))
-
     def run(self) -> Run:
         """Return all rows as one run."""
         from .assemble import assemble
@@ -505,8 +495,6 @@ class Rows:
         self.flush()
         if self.by_bar or (self.reached and np.isnan(np.array(self.steps)).all()):
             self._spread()
-        if self.mends:
-            self._settle()
         return assemble(self)
 
     def runs(self) -> list[Run]:
@@ -544,7 +532,7 @@ class Rows:
         whole = self.file.source
         shown = f"{whole[:-1]}, {name})" if whole != str(self.file.path) and whole[-1:] == ")" else f"{whole} ({name})"
         part = Rows(replace(self.file, shown=shown), self.format)
-        part.by_bar, part.mends, part.seen, part.notes = self.by_bar, self.mends, self.seen, list(self.notes)
+        part.by_bar, part.seen, part.notes = self.by_bar, self.seen, list(self.notes)
         part.wordy = self.wordy
         part.numbered, part.seeds, part.redrawn = self.numbered, self.seeds, self.redrawn
         part.steps, part.lines = array("d", np.array(self.steps)[rows]), array("q", lines)

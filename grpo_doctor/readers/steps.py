@@ -247,14 +247,6 @@ def joined(steps: np.ndarray, rollouts: Sequence[int]) -> np.ndarray:
     return out
 
 
-def misleading(steps: np.ndarray) -> bool:
-    """Return whether the steps of a console are positions of a wrong progress bar, because they do not advance or go
-    back repeatedly."""
-    moves = np.diff(steps)
-    still = len(moves) > 1 and not moves.any()
-    return still or bool(np.count_nonzero(moves <= 0) > 0.2 * len(moves) and np.count_nonzero(moves < 0))
-
-
 def left_out(epoch: np.ndarray | None) -> int:
     """Return the number of rows that are missing before an excerpt whose epochs advance in fractions and do not begin
     at 0; otherwise 0."""

@@ -306,7 +306,7 @@ def test_step_metrics_as_csv(tmp_path: Path) -> None:
         "the trainer skipped 1 NaN or infinite loss",
     }
     assert run.unread == {"grad_cosine_sim": 1}
-    assert run.notes[-1] == "line 3 has 2 cells but the header has 15; skipped"
+    assert run.notes[-1] == "line 3 is incomplete and was skipped"
 
 
 def test_step_metrics_as_jsonl(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import re
 from .. import Head, Input, Run
 from .dual_lines import HANDLERS
 from .dual_log import FORMAT, Log
-from .dual_metrics import cells, objects, read_metrics
+from .dual_metrics import read_metrics
 
 __all__ = ["FORMAT", "read", "sniff"]
 
@@ -30,17 +30,17 @@ _TABLE = ("kl_f", "kl_h", "beta_f", "grad_cosine_sim")
 
 
 def sniff(head: Head) -> int:
-    first = head.lines[0] if head.lines else ""
-    if all(name in first for name in _TABLE):
-        return 3
-    return 3 if _CONSOLE.search(head.text) else 0
+    return 3 if _of_metrics(head) or _CONSOLE.search(head.text) else 0
+
+
+def _of_metrics(head: Head) -> bool:
+    """Return whether the first line of a file has the names of the step metrics."""
+    return bool(head.lines) and all(name in head.lines[0] for name in _TABLE)
 
 
 def read(file: Input) -> list[Run]:
-    head = file.head()
-    first = head.lines[0].lstrip() if head.lines else ""
-    if all(name in first for name in _TABLE):
-        run = read_metrics(file, objects(file) if first.startswith("{") else cells(file))
+    if _of_metrics(file.head()):
+        run = read_metrics(file)
     else:
         log = Log(file, int(any(_ONE_BASED.search(text) for _, text in file.lines())), HANDLERS)
         for number, text in file.lines():

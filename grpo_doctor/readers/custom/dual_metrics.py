@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 from .. import Input, NotRead, Run, RunBuilder
 from ..formats.table import split
+from ..values import loaded
+from ..values import number as as_number
 from .dual_log import FAIRNESS, HALLUCINATION, together
 
 _FLAT = {
@@ -28,50 +29,27 @@ _BY_TASK = {
 _PROVIDERS = ("provider_openai", "provider_claude", "provider_heuristic")
 
 
-def cells(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
-    lines = file.lines()
-    header = split(next(lines)[1])
-    for number, text in lines:
-        if not text.strip():
-            continue
-        cells = split(text)
-        if len(cells) != len(header):
-            file.notes.append(
-                NotRead(f"line {number} has {len(cells)} cells but the header has {len(header)}; skipped")
-            )
-            continue
-        yield number, dict(zip(header, cells, strict=True))
-
-
-def objects(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
+def rows_of(file: Input) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the line number and the cells of each row of a CSV file, or each object of a JSONL file."""
+    header: list[str] = []
     for number, text in file.lines():
-        if not text.strip():
-            continue
-        try:
-            row = json.loads(text)
-        except (ValueError, RecursionError):
-            file.notes.append(NotRead(f"line {number} is not a JSON object and was skipped"))
-            continue
-        if isinstance(row, dict):
+        cells = [] if text.startswith("{") else split(text)
+        if cells and not header:
+            header = cells
+        elif isinstance(row := loaded(text), dict):
             yield number, row
+        elif header and len(cells) == len(header):
+            yield number, dict(zip(header, cells, strict=True))
+        elif text.strip():
+            file.notes.append(NotRead(f"line {number} is incomplete and was skipped"))
 
 
-def _values(row: dict[str, Any]) -> dict[str, float]:
-    out = {}
-    for name, value in row.items():
-        try:
-            out[name] = float(value)
-        except (TypeError, ValueError, OverflowError):
-            continue
-    return out
-
-
-def read_metrics(file: Input, rows: Iterator[tuple[int, dict[str, Any]]]) -> Run:
+def read_metrics(file: Input) -> Run:
     builder = RunBuilder(file.source, "dual-metrics")
     taken = {"step", *_FLAT, *_PROVIDERS, "nan_inf_hits"}
     taken |= {name.format(letter) for name in _BY_TASK for letter in "fh"}
-    for number, row in rows:
-        values = _values(row)
+    for number, row in rows_of(file):
+        values = {name: figure for name, value in row.items() if (figure := as_number(value)) is not None}
         if not 0 <= values.get("step", -1) < 1e15:
             file.notes.append(NotRead(f"line {number} has no step and was skipped"))
             continue

@@ -378,7 +378,6 @@ class _Console:
         self.trl.by_bar = self._by_bar
         known = max((self.verl, self.trl), key=lambda rows: len(rows) * len(rows.columns))
         if len(known) and (len(known.columns) > 1 or known is self.verl):  # the only result may be one held-out score
-            known.mends = True
             return known.runs()
         runs = self.general.finish()
         alone = max((known, self.warned, self.refused), key=len)

@@ -75,8 +75,9 @@ def _tensor(data: bytes) -> tuple[float | None, str]:
     for number, value in fields(data):
         if number == 1 and isinstance(value, int):
             kind = value
-        elif (code := _TYPES.get(kind) if number == 4 else _VALUES.get(number)) and (figure := _packed(value, code)) is not None:
-            return figure, ""
+        elif code := _TYPES.get(kind) if number == 4 else _VALUES.get(number):
+            if (figure := _packed(value, code)) is not None:
+                return figure, ""
         elif number in (7, 10):
             return float(varint(value, 0)[0] if isinstance(value, bytes) else value), ""
         elif number == 8 and isinstance(value, bytes):
