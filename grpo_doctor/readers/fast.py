@@ -87,38 +87,43 @@ class JsonShape(Shape):
         return found
 
 
-def plain_numbers(texts: Sequence[str]) -> list[float] | None:
-    """Parse texts as numbers, or return None if any text is not a plain finite number."""
-    try:
-        values = _listed(f"[{','.join(texts)}]")
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return None
-    return values if len(values) == len(texts) else None  # a comma within a text
+class NumberShape(Shape):
+    """Buffers rows whose wanted values are finite numbers."""
 
-
-class CellShape(Shape):
-    """Buffers rows of a table that have no empty cells and whose wanted cells are finite numbers."""
-
-    def __init__(self, names: Sequence[str], wanted: Sequence[str], step_key: str | None) -> None:
-        super().__init__(names, step_key)
+    def __init__(self, keys: Iterable[str], wanted: Sequence[str], step_key: str | None = None) -> None:
+        super().__init__(keys, step_key)
         self._wanted = wanted
-        self._places = [names.index(key) for key in wanted]
         self._rows: list[list[float]] = []
 
-    def take(self, cells: Sequence[str], line: int) -> bool:
-        """Buffer a row of this shape; return False for any other row."""
-        if not all(cells):
+    def put(self, texts: Sequence[str], line: int) -> bool:
+        """Buffer the values of a row. Return False if any value is not a plain finite number."""
+        try:
+            values = _listed(f"[{','.join(texts)}]")
+        except (msgspec.DecodeError, UnicodeEncodeError):
             return False
-        values = plain_numbers([cells[place] for place in self._places])
-        if values is None:
+        if len(values) != len(texts):  # a comma within a text
             return False
         self._rows.append(values)
         self.lines.append(line)
-        if self.step_key is None:
-            self.steps.append(math.nan)
         return True
 
     def columns(self) -> dict[str, Any]:
         found = dict(zip(self._wanted, np.array(self._rows).T, strict=True))
         self._rows = []
         return found
+
+
+class CellShape(NumberShape):
+    """Buffers rows of a table that have no empty cells and whose wanted cells are finite numbers."""
+
+    def __init__(self, names: Sequence[str], wanted: Sequence[str], step_key: str | None) -> None:
+        super().__init__(names, wanted, step_key)
+        self._places = [names.index(key) for key in wanted]
+
+    def take(self, cells: Sequence[str], line: int) -> bool:
+        """Buffer a row of this shape; return False for any other row."""
+        if not all(cells) or not self.put([cells[place] for place in self._places], line):
+            return False
+        if self.step_key is None:
+            self.steps.append(math.nan)
+        return True

@@ -131,12 +131,15 @@ class Rows:
         return len(self.steps)
 
     @classmethod
-    def of(cls, file: Input, format: str, found: Iterable[Mapping[str, Any]]) -> Rows:
-        """Return a buffer that contains these rows, without empty cells."""
-        rows = cls(file, format)
-        for row in found:
-            rows.add({key: value for key, value in row.items() if value != ""})
-        return rows
+    def apart(cls, file: Input, format: str, parts: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[Run]:
+        """Return the runs of the parts of a file, by the name of the part. Empty cells are not read."""
+        runs: list[Run] = []
+        for name, part in parts.items():
+            rows = cls(replace(file, shown=f"{file.source} ({name})") if name else file, format)
+            for row in part:
+                rows.add({key: value for key, value in row.items() if value != ""})
+            runs += rows.runs()
+        return runs
 
     def add_points(self, points: Iterable[tuple[str, int, Any]]) -> None:
         """Add values that a store returns one by one as key, step and value. The values of a step become one row."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from ...run import Run
@@ -48,8 +47,7 @@ def read(file: Input) -> list[Run]:
 
         return console.of_texts(file, _of_key(file, texts[0]))
     if names_runs(rows.seen) and rows.comes_again and len(parts := runs_of([row for _, row in _objects(file)])) > 1:
-        named = ((replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items())
-        return [run for own, part in named for run in Rows.of(own, FORMAT, part).runs()]
+        return Rows.apart(file, FORMAT, parts)
     return rows.runs()
 
 

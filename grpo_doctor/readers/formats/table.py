@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ...run import Run
-from ..aliases import STEP_KEYS, resolve, words
+from ..aliases import resolve, words
 from ..document import curve, names_runs, runs_of, widened
 from ..fast import LEARNED_FROM, CellShape
 from ..input import Head, Input
@@ -53,18 +53,12 @@ def read(file: Input) -> list[Run]:
         return foreign.runs()
     delimiter, names = drawn or (_delimiter(head[0]), plain)
     if plain and not VALUES.isdisjoint(names) and (rows := _rows(file, delimiter, names)) != (wide := widened(rows)):
-        parts = runs_of(wide)
-        shown = {name: replace(file, shown=f"{file.source} ({name})") if name else file for name in parts}
-        return [Rows.of(shown[name], FORMAT, part).run() for name, part in parts.items()]
+        return Rows.apart(file, FORMAT, runs_of(wide))
     tables = _plain(file, delimiter, names) if plain else _drawn(file, delimiter, names)
-    if (
-        names_runs(names)
-        and len(tables) == 1
-        and tables[0].rows.comes_again
-        and len(parts := runs_of(_rows(file, delimiter, names))) > 1
-    ):
-        named = ((replace(file, shown=f"{file.source} ({name})"), part) for name, part in parts.items())
-        return [run for own, part in named for run in Rows.of(own, FORMAT, part).runs()]
+    if names_runs(names) and len(tables) == 1 and tables[0].rows.comes_again:
+        parts = runs_of(_rows(file, delimiter, names))
+        if len(parts) > 1:
+            return Rows.apart(file, FORMAT, parts)
     return [run for table in tables for run in table.rows.runs()]
 
 
@@ -161,11 +155,12 @@ def _header(lines: list[str], file: str, mapped: Collection[str]) -> list[str]:
     keys = [key for columns in _columns(file, names).values() for key in columns.values()]
     if not set(mapped).isdisjoint(keys):
         return names
-    if not any(map(_counts, names)) and any(map(_worded, split(lines[1], delimiter))):
+    if not any(map(text_tables.counts_rows, names)) and any(map(_worded, split(lines[1], delimiter))):
         return []  # a table of models or datasets: its rows are not steps
-    known = [key for key in keys if _counts(key) or resolve(key)]
-    long = any(map(_counts, names)) and melted(dict.fromkeys(names, "x")).keys() != set(names)
-    alone = any(not _counts(key) for key in known) and _numeric([split(line, delimiter) for line in lines[1:12]], names)
+    known = [key for key in keys if text_tables.counts_rows(key) or resolve(key)]
+    long = any(map(text_tables.counts_rows, names)) and melted(dict.fromkeys(names, "x")).keys() != set(names)
+    below = [split(line, delimiter) for line in lines[1:12]]
+    alone = any(not text_tables.counts_rows(key) for key in known) and _numeric(below, names)
     return names if len(known) > 1 or alone or long or _holds_a_scalar(names) else []
 
 
@@ -210,10 +205,6 @@ _LEAST_ROWS, _LEAST_COLUMNS = 3, 3
 def _worded(cell: str) -> bool:
     """Return whether a cell contains a word, not a number or a time, and is not empty."""
     return bool(cell) and number(cell) is None and not cell[0].isdigit() and cell.lower() not in ("nan", "none", "null")
-
-
-def _counts(name: str) -> bool:
-    return name.lower().replace(" ", "_") in (*STEP_KEYS, "epoch", "episode")
 
 
 def _columns(file: str, names: list[str]) -> dict[str, dict[int, str]]:

@@ -61,7 +61,7 @@ def _heads(names: list[str], cells: list[str], mapped: Collection[str]) -> bool:
 
 def _tells(names: list[str], mapped: Collection[str]) -> bool:
     """Return whether one name counts the rows and another is a metric, or any name is mapped."""
-    counts = [name == INDEX or _counts(name) for name in titles(names)]
+    counts = [name == INDEX or counts_rows(name) for name in titles(names)]
     metrics = [name for name, of_rows in zip(names, counts, strict=True) if not of_rows and resolve(name)]
     return len(names) > 1 and ((any(counts) and bool(metrics)) or not set(names).isdisjoint(mapped))
 
@@ -92,7 +92,7 @@ def titles(names: list[str], row: Sequence[str] = ()) -> list[str]:
     """Return the column names. The first column is named ``step`` if its name is another word for a step, or is missing
     and its cells are like ``step 40``."""
     unnamed = names[0] == INDEX and bool(row) and _COUNTER.match(row[0]) is not None and _step(row[0]) is not None
-    return ["step", *names[1:]] if unnamed or (_COUNTER.fullmatch(names[0]) and not _counts(names[0])) else names
+    return ["step", *names[1:]] if unnamed or (_COUNTER.fullmatch(names[0]) and not counts_rows(names[0])) else names
 
 
 def counted(cells: list[str]) -> list[str]:
@@ -123,5 +123,6 @@ def _step(cell: str) -> float | None:
     return None if match is None else float(match[1]) * (1000 if match[2] else 1)
 
 
-def _counts(name: str) -> bool:
+def counts_rows(name: str) -> bool:
+    """Return whether a column with this name counts the rows."""
     return name.lower().replace(" ", "_") in (*STEP_KEYS, "epoch", "episode")

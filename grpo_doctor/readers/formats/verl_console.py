@@ -9,9 +9,7 @@ import warnings
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-
-from ..fast import Shape, plain_numbers
+from ..fast import NumberShape
 from ..input import NotRead
 from ..row_buffer import Rows
 from ..row_kinds import is_eval
@@ -88,16 +86,14 @@ def _whole(parts: list[str]) -> dict[str, Any]:
     return row
 
 
-class _Shape(Shape):
+class _Shape(NumberShape):
     """Buffers lines with the same number of keys, and with the wanted keys in the same positions. The lines match one
     pattern without alternatives."""
 
     def __init__(self, order: list[str], keys: Iterable[str], wanted: list[str]) -> None:
-        super().__init__(keys)
-        self.order = order
-        self._rows: list[list[float]] = []
         places = [i for i, key in enumerate(order) if key in wanted]
-        self._wanted = [order[i] for i in places]
+        super().__init__(keys, ["", *(order[i] for i in places)], "")
+        self.order = order
         known = order[: places[-1] + 1] if places else order
         parts = (re.escape(key) + (_VALUE if key in wanted else ":[^ ]*") for key in known)
         self._match = re.compile(f"step:([0-9]+) - {' - '.join(parts)}(?![^ \\r\\x1b])").match
@@ -107,20 +103,7 @@ class _Shape(Shape):
         """Buffer a line of this shape. Return False for any other line, and for a line with a number that is not
         finite."""
         match = self._match(text, max(begins(text), 0))
-        if match is None or text.count(" - ", match.end()) != self._rest:
-            return False
-        values = plain_numbers(match.groups())
-        if values is None:
-            return False
-        self._rows.append(values)
-        self.lines.append(line)
-        return True
-
-    def columns(self) -> dict[str, np.ndarray]:
-        steps, *values = np.array(self._rows).T
-        self.steps = steps.tolist()
-        self._rows = []
-        return dict(zip(self._wanted, values, strict=True))
+        return match is not None and text.count(" - ", match.end()) == self._rest and self.put(match.groups(), line)
 
 
 class Config:
