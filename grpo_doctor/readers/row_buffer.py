@@ -504,14 +504,17 @@ class Rows:
         """Return the runs of a log that may contain several runs. The source of each run contains its lines."""
         self.flush()
         n = len(self)
-        epochs = next((c.full(n) for c in self.columns.values() if any(a.field == "epoch" for a in c.aliases)), None)
-        outer = [column.full(n) for key, column in self.extra.items() if key.lower() in _OUTER]
+        epochs, tokens = (
+            [c.full(n) for c in self.columns.values() if any(a.field == of for a in c.aliases)][:1]
+            for of in ("epoch", "tokens_seen")
+        )
+        outer = [*epochs, *(column.full(n) for key, column in self.extra.items() if key.lower() in _OUTER)]
         counted = np.array(self.steps)
         if n and np.isnan(counted).all() and steps.restarts(weak := self.weak.full(n)):
             counted = weak
         clock = next((self.extra[key].full(n) for key in _CLOCKS if key in self.extra), np.full(n, math.nan))
         parts = steps.runs(
-            counted, np.frombuffer(self.trains, np.uint8).astype(bool), epochs, outer,
+            counted, np.frombuffer(self.trains, np.uint8).astype(bool), [*epochs, *tokens], outer,
             [*self.ended, *steps.paused(counted, clock)], np.array(self.origins),
         ) if n else []  # fmt: skip
         if len(parts) < 2:

@@ -48,7 +48,7 @@ def excursions(steps: np.ndarray) -> np.ndarray:
 def runs(
     steps: np.ndarray,
     trains: np.ndarray,
-    epochs: np.ndarray | None,
+    clocks: Sequence[np.ndarray],
     outer: Sequence[np.ndarray],
     ended: Iterable[int],
     origins: np.ndarray,
@@ -58,8 +58,8 @@ def runs(
     Args:
         steps: step of each row, NaN for none.
         trains: whether each row belongs to training.
-        epochs: epoch of each row, NaN for none.
-        outer: other counters of the rows, such as ``iteration`` in addition to ``step``.
+        clocks: the epoch and the number of tokens so far at each row, NaN for none.
+        outer: counters within which the steps may restart, such as ``iteration`` or an epoch.
         ended: rows before which the log reports the end of a training.
         origins: number of the process that printed each row.
     """
@@ -67,8 +67,8 @@ def runs(
     trains = trains if trains.any() else np.ones(len(steps), bool)  # only evaluations
     for rows in _apart(origins, trains):
         own = [float(at) for at in np.searchsorted(rows, sorted(ended))]
-        told = None if epochs is None else epochs[rows]
-        begins = _begins(steps[rows], trains[rows], told, [counter[rows] for counter in outer], own)
+        here, within = ([counter[rows] for counter in kind] for kind in (clocks, outer))
+        begins = _begins(steps[rows], trains[rows], here, within, own)
         parts += np.split(rows, begins)
     return sorted((part for part in parts if len(part)), key=lambda part: int(part[0]))
 
@@ -91,7 +91,7 @@ def _apart(origins: np.ndarray, trains: np.ndarray) -> list[np.ndarray]:
 def _begins(
     steps: np.ndarray,
     trains: np.ndarray,
-    epochs: np.ndarray | None,
+    clocks: Sequence[np.ndarray],
     outer: Sequence[np.ndarray],
     ended: Sequence[float],
 ) -> list[int]:
@@ -100,11 +100,12 @@ def _begins(
     counted = np.flatnonzero(known & ~_strays(steps, known))
     back = _back_to_start(steps, counted)
     back = [row for row in back if not any(_goes_on(counter, row) for counter in outer)]
-    if epochs is not None:
-        ended = [row for row in ended if not _runs_on(epochs[trains], int(np.count_nonzero(trains[: int(row)])))]
-        back = [row for row in back if not _goes_on(epochs, row)]
-        timed = np.flatnonzero(trains & ~np.isnan(epochs))
-        anew = _back_to_start(epochs, timed)
+    trained = [int(np.count_nonzero(trains[: int(row)])) for row in ended]
+    ended = [row for row, at in zip(ended, trained, strict=True)
+             if not clocks or not all(_runs_on(clock[trains], at) for clock in clocks)]  # fmt: skip
+    for clock in clocks:
+        timed = np.flatnonzero(trains & ~np.isnan(clock))
+        anew = _back_to_start(clock, timed)
         back += [row for row in anew if not known[row] or not known[timed[timed < row][-1]] or row in ended
                  or steps[row] <= steps[timed[timed < row][-1]]]  # fmt: skip
     rows = np.flatnonzero(trains)
@@ -121,10 +122,9 @@ def _begins(
     return kept
 
 
-def _runs_on(epochs: np.ndarray, row: int) -> bool:
-    """Return whether the epochs after an end of training continue the epochs before that end, because rows were printed
-    late."""
-    before, after = epochs[:row][~np.isnan(epochs[:row])], epochs[row:][~np.isnan(epochs[row:])]
+def _runs_on(clock: np.ndarray, row: int) -> bool:
+    """Return whether a clock, such as the epoch, continues after an end of training, because rows were printed late."""
+    before, after = clock[:row][~np.isnan(clock[:row])], clock[row:][~np.isnan(clock[row:])]
     return bool(len(before) and len(after)) and bool(after[0] >= before.max() > before[0])
 
 

@@ -57,6 +57,15 @@ def test_grpo_after_a_supervised_phase_is_judged_and_the_phase_is_one_line(tmp_p
     assert rl.source.endswith(f"(run 2 of 2, lines {rl.lines[0]}-{rl.lines[-1]})")
 
 
+@pytest.mark.parametrize(("restarts", "count"), [(False, 1), (True, 2)])
+def test_a_summary_ends_a_run_if_the_epochs_or_the_tokens_restart(tmp_path: Path, restarts: bool, count: int) -> None:
+    """The second training has longer epochs, so its epochs continue those of the first training."""
+    rows = [row(step, 1000, reward=0.1, num_tokens=100 * step) for step in range(1, 21)]
+    later = [row(step, 500, reward=0.2, num_tokens=100 * step - 2000 * restarts) for step in range(21, 41)]
+    text = "\n".join([*rows, SUMMARY, *later]) + "\n"
+    assert [len(run) for run in runs(tmp_path, "train.log", text)] == [40 // count] * count
+
+
 def test_judges_the_rl_stage_and_lists_the_others(tmp_path: Path) -> None:
     stages: list[dict[str, Any]] = [
         {"loss": 2.0, "mean_token_accuracy": 0.4},
