@@ -147,3 +147,21 @@ def test_a_metric_with_impossible_values_gives_no_rows(runs_of: Reader) -> None:
         lines.append(f"Epoch {epoch}/3 with loss {1 / epoch}")
     (run,) = runs_of(lines)
     assert len(run) == 3
+
+
+@pytest.mark.parametrize(
+    ("line", "held_out"),
+    [
+        ("[it {}] eval: win rate 24.8%", True),
+        ("[Step {}] Eval: Reward=0.248", True),
+        ("INFO:__main__:Evaluated [step {}] rewards = 0.248", True),
+        ("[Step {}] Reward=0.248", False),
+    ],
+)
+def test_an_evaluation_may_be_named_after_its_counter(runs_of: Reader, line: str, held_out: bool) -> None:
+    """As printed by vhicrgit/mahjong159 and benchang323/RLHF-T5-Reward-Guided-Transformers, and by the trainers that
+    descend from liujch1998/rainier."""
+    lines = [f"[it {i}] pg=-0.2{i} kl=0.01{i}" for i in range(10)]
+    (run,) = runs_of([text for i, row in enumerate(lines) for text in (row, line.format(i))])
+    assert ("eval_score" in run.columns, "reward_mean" in run.columns) == (held_out, not held_out)
+    assert len(run) == 10

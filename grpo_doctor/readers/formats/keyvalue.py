@@ -62,11 +62,13 @@ _LEAST_METRICS = 4
 """Minimum number of metrics in a pasted row whose lines each occur once. At least one metric must be specific to
 training."""
 _HELD_OUT = re.compile(
-    r"(?:^\W*|(?:info|debug)\W+)(?:eval|evaluation|val|validation|test)\b"
+    r"(?:^\W*|(?:info|debug)\W+|^\W*(?:it|iter|iteration|step|update|epoch|round)?\W?\d{1,9}\W{1,3})"
+    r"(?:eval|evaluation|val|validation|test)\b"
     r"(?:\s*[|\])@]|\s+#\d|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
-    r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated \S{1,60} in \d"
+    r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated (?:\S{1,60} in \d|\W?(?:step|iter|epoch)\b)"
 )
-"""Start (in lowercase) of a line about an evaluation. The metrics on the line do not describe the training."""
+"""Start (in lowercase) of a line about an evaluation, perhaps after a counter. The metrics on the line do not describe
+the training."""
 _ANNOUNCED = re.compile(
     r"\b(?:evaluating|validating|running (?:evaluation|validation))\b"
     r"(?:[^\w:=]*$|\s?(?:\.\.\.|…)|[^:=]{1,40}\bepoch \d{1,6}/\d{1,6}\W*$)",
