@@ -159,7 +159,7 @@ class Held:
         self.instances: dict[str, str] = {}
         """The trainer's classes, each with the name of one of its instances."""
         self.objects: dict[str, str] = {}
-        self.settings: dict[str, str] = {}
+        self.settings = self._declared()
         classes = {n.name: n for t in script.trees.values() for n in t.body if isinstance(n, ast.ClassDef)}
         for name, value in script.values().items():
             kind = value.func.id if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) else ""
@@ -167,9 +167,7 @@ class Held:
                 self.instances.setdefault(
                     f"{kind} of the reference" if re.search("ref|base", name.lower()) else kind, name
                 )
-            elif isinstance(value, ast.Constant) and isinstance(value.value, int | float):
-                self.settings |= {setting: self.taken(name) for setting in _declared(name)}
-            elif (known := resource(name)) is None or script.lacks(name):
+            elif _is_number(value) or (known := resource(name)) is None or script.lacks(name):
                 continue
             elif known != "prompts" or isinstance(value, ast.List):
                 self.objects[known] = self.taken(name)
@@ -184,6 +182,15 @@ class Held:
             bare = len(node.args.args) == len(node.args.defaults) and not node.args.kwonlyargs
             if bare and re.fullmatch("(load|get|make)_prompts", node.name):
                 self.objects["prompts"] = f"list({self.taken(node.name)}())[:4]"
+
+    def _declared(self) -> dict[str, str]:
+        """Return the settings that numbers in the script declare. If several names declare different values for a
+        setting, it is unknown which of the values counts."""
+        found: dict[str, dict[float, str]] = {}
+        for name, value in self.script.values().items():
+            for setting in _declared(name, value.value) if _is_number(value) else ():  # type: ignore[union-attr]
+                found.setdefault(setting, {})[value.value] = name  # type: ignore[union-attr]
+        return {setting: self.taken(*names.values()) for setting, names in found.items() if len(names) == 1}
 
     def taken(self, name: str) -> str:
         """Return how the adapter refers to a name of the script."""
@@ -240,10 +247,15 @@ def _kept_by(node: ast.ClassDef) -> dict[str, ast.expr]:
     return {p.attr: v for p, v in parts if isinstance(p, ast.Attribute) and getattr(p.value, "id", "") == "self"}
 
 
-def _declared(name: str) -> list[str]:
+def _is_number(value: ast.expr | None) -> bool:
+    return isinstance(value, ast.Constant) and isinstance(value.value, int | float)
+
+
+def _declared(name: str, value: float = 1.0) -> list[str]:
     """Return the settings whose value a variable or an attribute with this name usually contains; the list may be
-    empty."""
-    return [setting for words, setting in _NAMES["settings"].items() if re.fullmatch(words, name.lower())]
+    empty. Small values of some names are constants for numerical stability."""
+    known, least = _NAMES["settings"], _NAMES["least"]
+    return [known[words] for words in known if re.fullmatch(words, name.lower()) and value >= least.get(words, value)]
 
 
 def resource(name: str) -> str | None:
@@ -275,7 +287,8 @@ def adapter_for(script: Script, found: list[Found]) -> str:
             chosen[f.seam], written[f.seam] = f, lines
     called = {seam for seam, lines in written.items() if not lines[0].startswith("#")}
     separate = "rollout" in called and called & _TRAINS
-    loop = script.loops[0] if script.loops and _samples(script) and not separate else None
+    sampled = any(script.samples(tree) for tree in script.trees.values())
+    loop = script.loops[0] if script.loops and sampled and not separate else None
     replaced = set(written) - _BESIDE_THE_LOOP if loop is not None else set()
     objects = [*_objects(has, loop is not None)]
     if "reward" in chosen:
@@ -316,12 +329,6 @@ def adapter_for(script: Script, found: list[Found]) -> str:
 _TRAINS = {"loss", "step", "backward", "objective"}
 _BESIDE_THE_LOOP = {"advantages", "reward", "env_mask", "tool_mask", "penalize", "render_sft", "collate_sft"}
 """Entry points that an adapter calls in addition to the training loop."""
-
-
-def _samples(script: Script) -> bool:
-    """Return whether the trainer's code generates responses."""
-    nodes = (n for tree in script.trees.values() for n in ast.walk(tree))
-    return any(isinstance(n, ast.Attribute) and n.attr in ("generate", "multinomial") for n in nodes)
 
 
 def _loop_lines(loop: Loop, file: str) -> list[str]:

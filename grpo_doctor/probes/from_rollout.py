@@ -100,6 +100,8 @@ class Rolled:
             found = self.rollout(prompts)
         if not calls:
             raise Unseen(NEVER)
+        if found is None:
+            raise NotApplicable("rollout returns no responses")
         turns = _turns(calls, rows)
         if all(len(t) < 2 for t in turns):
             return found

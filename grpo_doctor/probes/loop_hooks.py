@@ -70,6 +70,8 @@ class Pass:
     """The number of calls of each reward function."""
     places: dict[int, int] = field(default_factory=dict)
     """The number of advantages that were assigned at each place in the code."""
+    used: int = 0
+    """The number of texts and advantages at the last call of `progresses`."""
     zeroed: bool = False
     """Whether gradients were set to zero before the update."""
     done: bool = False
@@ -79,6 +81,11 @@ class Pass:
         """End the pass if every response was trained on."""
         if self.done:
             raise Finished
+
+    def progresses(self) -> bool:
+        """Return whether samples were decoded or trained on since the last call."""
+        before, self.used = self.used, len(self.texts) + sum(self.places.values())
+        return self.used > before
 
     def draw(self, count: int) -> list[int]:
         """Return the next samples."""
@@ -98,7 +105,8 @@ class Hooks:
         self.now: Pass | None = None
         self.source: Any = None
         """The trainer's training data."""
-        self.searching = False
+        self.searching: Callable[[], bool] = bool
+        """Whether the training data is being searched."""
         self.modules = {name: file for file, name in script.modules.items()}
         rewards = {f.name.rpartition(".")[2] for f in discover(script) if f.seam == "reward"}
         self._edit = _Hooked(rewards)
@@ -108,10 +116,12 @@ class Hooks:
         hooked: ast.Module = self._edit.visit(tree)
         return ast.fix_missing_locations(hooked)
 
-    def compiled(self, loop: Loop) -> CodeType:
-        """Compile a training loop with the hooks; a ``return`` ends the pass."""
-        tree = self.added(unreturned(loop.node, f"raise {HOOKS}.finished"))
-        return compile(tree, str(loop.file), "exec", dont_inherit=True)
+    def compiled(self, script: Script, loop: Loop) -> list[CodeType]:
+        """Compile the statements of a pass with the hooks; a ``return`` ends the pass."""
+        end = f"raise {HOOKS}.finished"
+        nodes = [(script.line[n].node, script.line[n].file) for n in loop.before]
+        trees = [(self.added(unreturned(node, end)), file) for node, file in (*nodes, (loop.node, loop.file))]
+        return [compile(tree, str(file), "exec", dont_inherit=True) for tree, file in trees]
 
     @contextmanager
     def importing(self) -> Iterator[None]:
@@ -126,10 +136,12 @@ class Hooks:
     def data(self, value: Any, counted: bool = False) -> Any:
         """Return the samples of the pass in place of the training data. If only the length of the data is used, return
         the data itself."""
-        if self.searching and not counted and _holds_rows(value):
+        if self.searching() and not counted and _holds_rows(value):
             self.source = value
             raise Finished
-        return value if self.now is None or counted or value is not self.source else Rows(self.now, len(value))
+        if self.now is None or counted or self.source is None or value is not self.source:
+            return value
+        return Rows(self.now, len(value))
 
     def drawn(self, function: Any) -> Any:
         """Return a function that returns the next samples of the pass, in place of a function that draws or shuffles at

@@ -16,14 +16,18 @@ from torch import Tensor
 
 from .crafted_inputs import answered, complete, device_of, flat_ids, pad_left, plain_ids, rendered, special_ids
 from .entry_points import Ids, Prompt, Unjudged
-from .intercept import logits_of
+from .intercept import kept_in, logits_of
 from .model_modes import fixed_chance, without_dropout
 from .updates import PlainBackward
 
+_MEASURED: list[set[int]] = []
+"""The ids of the parameters whose gradients are read; those of the innermost block are last."""
+
 
 def trainable(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """Return the parameters that require a gradient, by name."""
-    return [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    """Return the parameters that require a gradient, by name. Inside `last_layers`, return only the last layers."""
+    every = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    return [(name, p) for name, p in every if id(p) in _MEASURED[-1]] if _MEASURED else every
 
 
 def gradient(model: torch.nn.Module, leave: Callable[..., Any], *args: Any, **kwargs: Any) -> Tensor:
@@ -208,17 +212,20 @@ DIRECTION = 2_000_000
 
 @contextmanager
 def last_layers(model: torch.nn.Module, backward: Callable[..., Any]) -> Iterator[None]:
-    """For a large model, train only the layers nearest to the logits inside the block, so that a backward pass ends at
-    these layers.
+    """For a large model, read the gradients only of the layers nearest to the logits inside the block.
 
-    If the trainer has its own `backward`, all parameters stay trainable, because the trainer may expect a gradient on
-    every parameter.
+    A plain backward pass also ends at these layers. If the trainer has its own `backward`, all parameters stay
+    trainable, because the trainer may expect a gradient on every parameter.
     """
     kept: list[Tensor] = [p for _, p in trainable(model)]
-    if isinstance(backward, PlainBackward) and sum(p.numel() for p in kept) > DIRECTION:
+    if sum(p.numel() for p in kept) > DIRECTION:
         kept = _nearest_to_logits(model) or kept
-    with _trained_alone(model, kept):
-        yield
+    if isinstance(backward, PlainBackward):
+        with _trained_alone(model, kept):
+            yield
+    else:
+        with kept_in(_MEASURED, {id(p) for p in kept}):
+            yield
 
 
 def _nearest_to_logits(model: torch.nn.Module) -> list[Tensor]:

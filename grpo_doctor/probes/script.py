@@ -53,6 +53,9 @@ class Loop(NamedTuple):
     file: Path
     start: int
     """The number of statements of the sequence that precede the loop."""
+    before: tuple[int, ...] = ()
+    """The statements of the sequence that belong to every pass of the loop: those that sample its responses, if the
+    loop does not sample itself, and those that create the lists and buffers that a pass fills."""
 
 
 def parsed(path: Path) -> ast.Module:
@@ -125,12 +128,20 @@ class Script:
             kind = getattr(n.value.func, "id", "") if isinstance(n.value, ast.Call) else ""
             for name in (_held(t) for t in n.targets if kind in self._kinds["self"]):
                 self._kinds.setdefault(name, set()).add(kind)
-        self.training = self._training()
+        self.training = self._leading(_trains)
+        self.sampling = self._leading(_samples)
         self.line: list[Statement] = []
         self.loops: list[Loop] = []
         """The training loops that the sequence has entered, outermost first."""
         if not self._follow(self.trees[path].body, path):
             self._enter_uncalled()
+        self._find_passes()
+
+    def _find_passes(self) -> None:
+        """Find the statements before each loop that belong to its passes."""
+        self.loops = [loop._replace(before=self._before(loop)) for loop in self.loops]
+        for n in {n for loop in self.loops for n in loop.before}:
+            self.line[n] = self.line[n]._replace(in_loop=True)
 
     def _name_star_imports(self) -> None:
         """Replace ``*`` by the names that are imported from the trainer's own files."""
@@ -141,27 +152,61 @@ class Script:
                     names = {n for s in self.trees[file].body for n in writes(s) if not n.startswith("_")}
                     node.names = [ast.alias(n) for n in sorted(names - {"*"})] or node.names
 
-    def _training(self) -> set[str]:
-        """Return the names of functions and methods that run a backward pass, directly or through calls."""
+    def _leading(self, direct: Callable[[ast.AST], bool]) -> set[str]:
+        """Return the names of functions and methods that do something, directly or through calls."""
         every = {**{name: own.node for name, own in self.functions.items()}, **self.methods}
         found: set[str] = set()
-        while more := {name for name, node in every.items() if name not in found and self._called(node, found)}:
+        while more := {name for name, n in every.items() if name not in found and self._called(n, found, direct)}:
             found |= more
         return found
 
-    def _called(self, node: ast.AST, training: Iterable[str]) -> list[str]:
-        """Return the training functions that code uses, and "backward" for each backward pass or training method."""
+    def _called(
+        self, node: ast.AST, leading: Iterable[str], direct: Callable[[ast.AST], bool] | None = None
+    ) -> list[str]:
+        """Return the functions among ``leading`` that code uses, and "" for each method among them and for each node
+        that does the same ``direct``ly. By default, the functions are those that train."""
+        direct = direct or _trains
         modules = {name.rpartition(".")[2] for name in self.modules.values()}
         found = []
         for n in ast.walk(node):
             attribute = n.attr if isinstance(n, ast.Attribute) else ""
             kinds = self._kinds.get(_held(n.value), ()) if isinstance(n, ast.Attribute) else ()
-            if attribute.endswith("backward") or any(f"{kind}.{attribute}" in training for kind in kinds):
-                found.append("backward")
-            elif attribute in training and isinstance(n.value, ast.Name) and n.value.id in modules:  # type: ignore[attr-defined]
+            if direct(n) or any(f"{kind}.{attribute}" in leading for kind in kinds):
+                found.append("")
+            elif attribute in leading and isinstance(n.value, ast.Name) and n.value.id in modules:  # type: ignore[attr-defined]
                 found.append(attribute)
-            elif isinstance(n, ast.Name) and n.id in training and isinstance(n.ctx, ast.Load):
+            elif isinstance(n, ast.Name) and n.id in leading and isinstance(n.ctx, ast.Load):
                 found.append(n.id)
+        return found
+
+    def samples(self, node: ast.AST) -> bool:
+        """Return whether code generates responses, directly or through calls of the trainer's functions."""
+        return bool(self._called(node, self.sampling, _samples))
+
+    def _before(self, loop: Loop) -> tuple[int, ...]:
+        """Return the statements before a loop that belong to every pass of the loop."""
+        own: list[int] = []
+        if not self.samples(loop.node):
+            used = self.needed(read_before(loop.node), end=loop.start)
+            first = next((n for n, s in enumerate(self.line[: loop.start]) if s in used and self.samples(s.node)), None)
+            own = [] if first is None else self._after(first, loop.start)
+        nodes = [*(self.line[n].node for n in own), loop.node]
+        full = set().union(*map(_filled, nodes))
+        fresh = [
+            n
+            for n, s in enumerate(self.line[: loop.start])
+            if n not in own and writes(s.node) & full and isinstance(getattr(s.node, "value", None), _CONTAINERS)
+        ]
+        return tuple(sorted([*own, *fresh]))
+
+    def _after(self, first: int, end: int) -> list[int]:
+        """Return a statement and the later statements that depend on it or change what it creates."""
+        found, made = [], set[str]()
+        for n in range(first, end):
+            node = self.line[n].node
+            if n == first or (reads(node) | _filled(node)) & made:
+                found.append(n)
+                made |= writes(node) | _filled(node)
         return found
 
     def _enter_uncalled(self) -> None:
@@ -219,6 +264,13 @@ class Script:
                 self._add(_assignment(ast.Name(parameter, ast.Store()), value, own.node), own.file)
         self._follow(own.node.body, own.file)
 
+    def preceding(self, loop: Loop, names: Iterable[str], given: Iterable[str] = ()) -> list[Statement]:
+        """Return the statements that create what a loop and these names need, without those that every pass of the
+        loop executes."""
+        own = [self.line[n] for n in loop.before]
+        read = set().union(read_before(loop.node), *(reads(s.node) for s in own))
+        return [s for s in self.needed({*names, *read}, given, loop.start) if s not in own]
+
     def needed(self, names: Iterable[str], given: Iterable[str] = (), end: int | None = None) -> list[Statement]:
         """Return the statements, among the first ``end``, on which these names depend. Statements that only create
         given objects are excluded."""
@@ -258,6 +310,30 @@ class Script:
                 either = (set[str]().union(*map(writes, branch)) for branch in (node.body, node.orelse))
                 found |= dict.fromkeys(set.intersection(*either))
         return found
+
+
+_CONTAINERS = ast.List | ast.Dict | ast.Tuple | ast.Call
+
+_FILLS = frozenset("append appendleft extend push put store".split())
+"""Methods that add samples to a list or a buffer."""
+
+
+def _trains(node: ast.AST) -> bool:
+    return isinstance(node, ast.Attribute) and node.attr.endswith("backward")
+
+
+def _samples(node: ast.AST) -> bool:
+    """Return whether code is a call that draws tokens. A ``sample`` with arguments draws from training data."""
+    called = node.func if isinstance(node, ast.Call) else None
+    name = called.attr if isinstance(called, ast.Attribute) else ""
+    bare = isinstance(node, ast.Call) and not node.args and not node.keywords
+    return name in ("generate", "multinomial") or (name == "sample" and bare)
+
+
+def _filled(node: ast.AST) -> set[str]:
+    """Return the names of lists and buffers to which code adds elements."""
+    called = [n.func for n in ast.walk(node) if isinstance(n, ast.Call) and isinstance(n.func, ast.Attribute)]
+    return {f.value.id for f in called if f.attr in _FILLS and isinstance(f.value, ast.Name)}
 
 
 _CLOSED = Function | ast.ClassDef | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -317,20 +393,39 @@ def reads(node: ast.AST) -> set[str]:
 
 
 def read_before(node: ast.stmt) -> set[str]:
-    """Return the names from outside a statement that it uses, except names that its loops and blocks bind first."""
-    targets = [n.target for n in ast.walk(node) if isinstance(n, ast.For | ast.comprehension)]
-    targets += [n.optional_vars for n in ast.walk(node) if isinstance(n, ast.withitem) and n.optional_vars]
-    return reads(node) - {name for target in targets for name in writes(target)}
+    """Return the names from outside a statement that it uses, except names that it binds before it uses them."""
+    if not isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
+        return reads(node)
+    heads: list[ast.AST] = [getattr(node, name) for name in ("test", "iter") if hasattr(node, name)]
+    bound: list[ast.AST] = [node.target] if isinstance(node, ast.For) else []
+    for item in getattr(node, "items", ()):
+        heads.append(item.context_expr)
+        bound += [item.optional_vars] if item.optional_vars else []
+    branches = [node.body, getattr(node, "orelse", []), getattr(node, "finalbody", [])]
+    branches += [handler.body for handler in getattr(node, "handlers", ())]
+    first = set[str]().union(*(_read_in(branch) for branch in branches)) - set[str]().union(*map(writes, bound))
+    return first.union(*map(reads, heads))
+
+
+def _read_in(body: list[ast.stmt]) -> set[str]:
+    """Return the names that a block uses before it binds them."""
+    found, known = set[str](), set[str]()
+    for node in body:
+        found |= read_before(node) - known
+        if isinstance(node, ast.Assign | ast.AnnAssign | ast.Import | ast.ImportFrom | Function | ast.ClassDef):
+            known |= writes(node)
+        elif isinstance(node, ast.With):
+            known |= set[str]().union(*(writes(s) for s in node.body if isinstance(s, ast.Assign | ast.AnnAssign)))
+    return found
 
 
 def _configured(node: ast.stmt) -> set[str]:
     """Return the names of objects that a statement changes by assigning an attribute or by calling a method that
-    configures the object."""
-    if isinstance(node, ast.For):
-        inner = {n for statement in node.body for n in _configured(statement)}
-        return reads(node.iter) if inner & {n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)} else set()
-    if isinstance(node, ast.If):
-        return {n for statement in node.body for n in _configured(statement)}
+    configures the object, or that adds elements to it."""
+    if isinstance(node, ast.If | ast.For | ast.While | ast.With | ast.Try):
+        inner = set[str]().union(*(_configured(statement) for statement in (*node.body, *getattr(node, "orelse", ()))))
+        each = writes(node.target) if isinstance(node, ast.For) else set[str]()
+        return (inner - each) | (reads(node.iter) if isinstance(node, ast.For) and inner & each else set[str]())
     if isinstance(node, ast.Assign | ast.AugAssign):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         return {_root(t) for t in targets if isinstance(t, ast.Attribute | ast.Subscript)} - {""}

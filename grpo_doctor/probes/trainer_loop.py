@@ -25,8 +25,8 @@ from .forced_draws import Ways
 from .generations import Call, in_copies, recorded_generate, scripted_generate
 from .intercept import Forward, forwards, replaced
 from .loop_hooks import HOOKS, Finished, Hooks, Pass
-from .script import Script, execute, read_before
-from .trainer_objects import held
+from .script import Script, execute
+from .trainer_objects import held, of_library
 
 Replacement = tuple[Any, str, Any]
 """An object, the name of one of its attributes, and the value of the attribute during a pass."""
@@ -48,10 +48,9 @@ class TrainerLoop:
         self.hooks = Hooks(script)
         made = {HOOKS: self.hooks, **given}
         for loop in script.loops:  # the outermost loop that does not create its own optimizer
-            before = script.needed([*names, *read_before(loop.node)], made, loop.start)
             with self.hooks.importing():
-                self.parts = execute(script, before, made, self.hooks.added)
-            self._pass, made = self.hooks.compiled(loop), vars(self.parts)
+                self.parts = execute(script, script.preceding(loop, names, made), made, self.hooks.added)
+            self._pass, made = self.hooks.compiled(script, loop), vars(self.parts)
             self._find_objects()
             if self.optimizers:
                 break
@@ -71,7 +70,8 @@ class TrainerLoop:
         """Find the model, its tokenizer, optimizer and reference by name, or else by type."""
         parts = self.parts
         found = held([lambda: parts])
-        inside = [vars(self.parts), *(vars(o) for o in found.own)]
+        modules = [m for outer in found.modules for m in outer.modules() if not of_library(type(m))]
+        inside = [vars(self.parts), *(vars(o) for o in found.own), *({**vars(m), **m._modules} for m in modules)]
         named = [(name, value) for scope in inside for name, value in scope.items()]
         self.optimizers = found.optimizers
 
@@ -95,23 +95,30 @@ class TrainerLoop:
             (v for n, v in named if resource(n) == "reference" and isinstance(v, kinds) and v not in known), None
         )
 
-    def _find_prompts(self) -> list[str]:
-        """Find the training data, and return prompts of unequal length from it."""
-        self.hooks.searching = True
+    def _find_prompts(self, answers: Sequence[Ids]) -> list[str]:
+        """Find the training data, and return prompts of unequal length from it. If the loop reads no data, return the
+        prompt for which it samples."""
+        special = special_ids(self.tokenizer)
 
         def found(loader: Any) -> Iterator[Any]:
             self.hooks.source = loader.dataset
             raise Finished
 
+        def trains(*args: Any, **kwargs: Any) -> None:
+            raise Finished
+
+        readers = [(kind, name, found) for kind, name, _ in _readers(None)]
+        changes = [*readers, (Tensor, "backward", trains), *((o, "step", trains) for o in self.optimizers)]
         try:
-            with _replaced([(kind, name, found) for kind, name, _ in _readers(None)]):
-                exec(self._pass, vars(self.parts))
+            with scripted_generate(self.model, answers, special.pad, special.eos) as calls, _replaced(changes):
+                self.hooks.searching = lambda: not calls  # rows that are read after sampling are results
+                self._execute()
         except Finished:
             pass
         finally:
-            self.hooks.searching = False
+            self.hooks.searching = bool
         if self.hooks.source is None:
-            raise Unseen("the loop reads no dataset or list of rows")
+            return self._own_prompt(_sampled(calls))
         rows = [self.hooks.source[n] for n in range(min(64, len(self.hooks.source)))]
         self.rows = {_label(row): row for row in rows}
         if len(self.rows) < 2:
@@ -119,15 +126,29 @@ class TrainerLoop:
         labels = sorted(self.rows, key=len)
         return [labels[n * (len(labels) - 1) // 3] for n in range(4)]
 
+    def _own_prompt(self, sampled: Sequence[tuple[int, ...]]) -> list[str]:
+        """Return the only prompt for which the loop samples."""
+        if len(set(sampled)) != 1:
+            raise Unseen("the loop reads no dataset or list of rows")
+        prompt = str(self.tokenizer.decode(list(sampled[0])))
+        self.rows = {prompt: None}
+        return [prompt]
+
+    def _execute(self) -> None:
+        """Execute the statements of one pass."""
+        for code in self._pass:
+            exec(code, vars(self.parts))
+
     def _unusable(self, whole: bool) -> str | None:
         """Run the loop, with its own batch size if ``whole``, otherwise with at most as many rows as samples. Return
         the reason if the loop cannot be run."""
-        self.whole = whole
         try:
             answers = complete(plain_ids(self.tokenizer, self.model), [4], special_ids(self.tokenizer).eos) * 2
-            self.prompts = self.prompts or self._find_prompts()
+            ways = Ways()
+            self.prompts = self.prompts or ways(functools.partial(self._find_prompts, answers), _nothing)
+            self.whole = whole or self.hooks.source is None
             with _replaced([(optimizer, "step", lambda *args, **kwargs: None) for optimizer in self.optimizers]):
-                two, ways = self.prompts[:2], Ways()
+                two = (self.prompts * 2)[:2]
                 (calls, trained), (again, also) = (
                     ways(functools.partial(self._step, some, answers, torch.tensor([1.0, -1.0])), _nothing)
                     for some in (two, two[::-1])
@@ -137,7 +158,7 @@ class TrainerLoop:
                 raise Unseen("the loop samples prompts that are not in its data")
             if sorted(itertools.chain(*trained)) != sorted(itertools.chain(*also)):
                 raise Unseen("the loop samples prompts that it does not train on; switch its evaluation off")
-            self.copies = len([*itertools.takewhile(rows[0].__eq__, rows)])
+            self.copies = 1 if len(self.rows) == 1 else len([*itertools.takewhile(rows[0].__eq__, rows)])
         except Exception as error:  # noqa: BLE001  (the trainer's own code may raise anything)
             return f"{type(error).__name__}: {error}"
         return None
@@ -146,6 +167,8 @@ class TrainerLoop:
         """Run the loop until ``done`` is true after an update. Without advantages, nothing is trained."""
 
         def updated(step: Any, *args: Any, **kwargs: Any) -> Any:
+            if now.advantages is None and not now.texts:  # the loop decodes no text before it trains
+                raise Finished
             found = None if now.advantages is None else step(*args, **kwargs)
             now.done = done()
             if now.zeroed:
@@ -167,7 +190,9 @@ class TrainerLoop:
         self.hooks.now = now
         try:
             with _replaced([*_readers(now), *changes]):
-                exec(self._pass, vars(self.parts))
+                self._execute()
+                while len(self._pass) > 1 and not now.done and now.progresses():  # one round of collected samples
+                    self._execute()
         except Finished:
             pass
         except Exception:
@@ -180,8 +205,9 @@ class TrainerLoop:
         rows = [self.rows[str(p)] for p in prompts]
         return Pass(rows, self.hooks.source, advantages, self.copies, self.whole)
 
-    def _rollout(self, prompts: Sequence[Prompt]) -> list[str]:
-        """Return the texts that the trainer decodes from the sampled ids, which its reward function receives."""
+    def _rollout(self, prompts: Sequence[Prompt]) -> list[str] | None:
+        """Return the texts that the trainer decodes from the sampled ids, which its reward function receives, or None
+        if the trainer decodes no text."""
         now = self._new(prompts, None)
         decodes = [n for n in ("decode", "batch_decode") if hasattr(self.tokenizer, n)]
         own = self.tokenizer.decode
@@ -199,7 +225,7 @@ class TrainerLoop:
                 self._run(now, lambda: len(now.texts) >= len(prompts) * self.copies)
         given = [row for call in calls for row in call.input_ids]
         texts = [self._without_prompt(text, row) for text, row in zip(now.texts, given, strict=False)]
-        return texts[:: self.copies][: len(prompts)]
+        return texts[:: self.copies][: len(prompts)] or None
 
     def _without_prompt(self, text: str, prompt: Tensor) -> str:
         """Return the response part of a text that also contains the prompt."""

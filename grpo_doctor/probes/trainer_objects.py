@@ -2,8 +2,8 @@
 schedulers.
 
 The search follows functions, closures, instances and the globals of the user's own files. The search does not follow
-the code of libraries. Of a library object, such as a trainer, only attributes that are modules, optimizers or
-schedulers are visited.
+the code of libraries. Of a library object, such as a trainer or a data loader, only attributes that are modules,
+optimizers, schedulers, the user's own Python modules, or objects of the user's own classes are visited.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
         for kind, found in kinds:
             if issubclass(type(one), kind):  # isinstance could make a lazy proxy import a library
                 found.append(one)
-        if hasattr(one, "__dict__") and not isinstance(one, _NO_STATE) and not _of_library(type(one)):
+        if hasattr(one, "__dict__") and not isinstance(one, _NO_STATE) and not of_library(type(one)):
             own.append(one)
     trained = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
     outer = [m for m in modules if any(id(p) in trained for p in m.parameters())]
@@ -69,7 +69,7 @@ def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:
     left = deque(known.values())
     while left and len(known) < MOST:
         for other in _beyond(left.popleft()):
-            if gc.is_tracked(other) and id(other) not in known and not _of_library(other):
+            if gc.is_tracked(other) and id(other) not in known and not of_library(other):
                 known[id(other)] = other
                 left.append(other)
     return list(known.values()), not left
@@ -95,12 +95,17 @@ def written_in(functions: Iterable[Callable[..., Any]]) -> tuple[list[str], list
 def _beyond(one: Any) -> Iterable[Any]:
     """Yield the objects that are directly reachable from an object."""
     kind = type(one)
-    if kind.__module__ == "builtins" or kind is functools.partial or not _of_library(kind):
+    if kind.__module__ == "builtins" or kind is functools.partial or not of_library(kind):
         return gc.get_referents(one)
-    return [value for value in getattr(one, "__dict__", {}).values() if issubclass(type(value), WANTED)]
+    kept = getattr(one, "__dict__", {}).values()
+    return [v for v in kept if issubclass(type(v), WANTED) or not of_library(v if _is_module(v) else type(v))]
 
 
-def _of_library(one: Any) -> bool:
+def _is_module(one: Any) -> bool:
+    return type(one) is types.ModuleType
+
+
+def of_library(one: Any) -> bool:
     """Return whether a module, class or function belongs to Python, an installed package or grpo-doctor."""
     kind = type(one)
     if kind is types.FunctionType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import sys
 from pathlib import Path
@@ -13,7 +14,8 @@ import torch
 from grpo_doctor.probes import TrainerLoop, load_adapter, run_probes
 from grpo_doctor.probes.discover import adapter_for, discover
 from grpo_doctor.probes.loop_hooks import HOOKS
-from grpo_doctor.probes.script import Script
+from grpo_doctor.probes.script import Script, read_before
+from grpo_doctor.probes.trainer_objects import held
 from grpo_doctor.probes.updates import CaughtBackward
 
 DATA = """
@@ -139,6 +141,58 @@ def train(policy, rounds):
 train(make_model(tokenizer), 2)
 """
 
+COLLECTED = """
+import random
+import torch
+from {data} import Rows
+from tests.probes.reference import make_model, make_tokenizer
+
+class Agent(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokenizer = make_tokenizer()
+        self.model = make_model(self.tokenizer)
+
+agent, rows = Agent(), Rows().rows
+optimizer = torch.optim.SGD(agent.parameters(), lr=1e-2)
+
+def collect(question):
+    chat = [{{"role": "user", "content": question}}]
+    text = agent.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=True)
+    given = agent.tokenizer([text], return_tensors="pt", add_special_tokens=False)
+    pad = agent.tokenizer.pad_token_id
+    ids = agent.model.generate(**given, max_new_tokens=8, do_sample=True, top_k=0, num_return_sequences=2, pad_token_id=pad)
+    return [dict(ids=row[None], width=given["input_ids"].shape[1], pad=pad) for row in ids]
+
+def log_probs(one):
+    ids, real = one["ids"], (one["ids"] != one["pad"]).long()
+    mask = real[:, 1:].clone()
+    mask[:, : one["width"] - {shift}] = 0
+    logits = agent.model(ids, attention_mask=real).logits[:, :-1]
+    return logits.log_softmax(-1).gather(-1, ids[:, 1:, None]).squeeze(-1), mask
+
+def train():
+    buffer = []
+    for question in {questions}:
+        buffer.extend(collect(question))
+    rewards = []
+    for one in buffer:
+        with torch.no_grad():
+            one["old"], _ = log_probs(one)
+        rewards.append(float(len(agent.tokenizer.decode(one["ids"][0]))))
+    advantages = torch.tensor(rewards) - sum(rewards) / len(rewards)
+    for epoch in range(2):
+        for n, one in enumerate(buffer):
+            new, mask = log_probs(one)
+            ratio = (new - one["old"]).exp()
+            loss = -(torch.minimum(ratio * advantages[n], ratio.clamp(0.8, 1.2) * advantages[n]) * mask).sum() / mask.sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+
+train()
+"""
+
 EVALUATION = (
     "model.generate(**tokenizer(batch['question'], return_tensors='pt', padding=True, padding_side='left')); "
     "batch = {'question': [str(torch.rand(2)) for _ in range(2)]}"
@@ -163,6 +217,42 @@ def test_a_loop_that_draws_with_its_own_generator_inside_a_loop_with_the_optimiz
     data = next(script.parent.glob("loop_data_*.py")).stem
     script.write_text(NESTED.format(data=data), encoding="utf-8")
     assert _codes(script) == {}
+
+
+QUESTIONS = ("[row['question'] for row in random.sample(rows, 2)]", "['name the tools']")
+"""Questions from the training data, and a question in the code."""
+
+
+def _collected(script: Path, **changes: Any) -> Path:
+    """Write a trainer that collects its samples before it trains on them for several epochs."""
+    data = next(script.parent.glob("loop_data_*.py")).stem
+    script.write_text(COLLECTED.format(data=data, **changes), encoding="utf-8")
+    return script
+
+
+@pytest.mark.parametrize("questions", QUESTIONS)
+def test_samples_that_are_collected_before_the_loop_belong_to_every_pass(script: Path, questions: str) -> None:
+    assert _codes(_collected(script, questions=questions, shift=1)) == {}
+
+
+def test_a_mask_over_samples_that_are_collected_before_the_loop_is_found(script: Path) -> None:
+    assert _codes(_collected(script, questions=QUESTIONS[0], shift=2))["PAD002"] == "critical"
+
+
+def test_a_loop_without_training_data_is_run_on_its_own_prompt_and_trains_nothing_before(script: Path) -> None:
+    loop = TrainerLoop(_collected(script, questions=QUESTIONS[1], shift=1))
+    assert (len(loop.prompts or ()), "name the tools" in (loop.prompts or [""])[0], loop.whole) == (1, True, True)
+    torch.manual_seed(0)
+    new = loop.parts.Agent().model
+    for own, other in zip(loop.model.parameters(), new.parameters(), strict=True):
+        assert torch.equal(own, other)
+
+
+def test_names_that_a_loop_assigns_before_it_reads_them_are_not_needed() -> None:
+    loop = ast.parse("for n in rows:\n    if n:\n        score = check(n)\n        print(score)\n    total += n").body[
+        0
+    ]
+    assert read_before(loop) == {"rows", "check", "print", "total"}
 
 
 @pytest.mark.parametrize("script", [{"shift": 2}], indirect=True)
@@ -204,6 +294,12 @@ def test_a_loop_that_cannot_be_run_by_itself_is_named_with_its_reason(script: Pa
         loop = TrainerLoop(script)
     assert (loop.rollout, loop.step) == (None, None)
     assert None not in (loop.model, loop.tokenizer)
+
+
+def test_the_scheduler_that_passes_of_a_loop_advance_is_restored(script: Path) -> None:
+    loop = TrainerLoop(script)
+    assert loop.step is not None
+    assert held([loop.step]).schedulers == [loop.parts.warmup]
 
 
 def test_own_modules_are_compiled_without_a_bytecode_cache(script: Path) -> None:
