@@ -133,7 +133,9 @@ def _spoken(
     def rolled(asked: Sequence[Prompt]) -> list[Any]:
         rows = []
         masks.clear()
-        for row in roll(asked):
+        if (found := roll(asked)) is None:
+            raise NotApplicable("rollout returns no responses")
+        for row in found:
             pair = isinstance(row, tuple) and len(row) == 2
             rows.append(row[0] if pair else row)
             masks.append([bool(m) for m in flat_ids(row[1])] if pair else None)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 
+from grpo_doctor import Diagnosis
 from grpo_doctor.probes import TrainerLoop, load_adapter, run_probes
 from grpo_doctor.probes.discover import adapter_for, discover
 from grpo_doctor.probes.loop_hooks import HOOKS
@@ -179,7 +180,7 @@ def train():
     for one in buffer:
         with torch.no_grad():
             one["old"], _ = log_probs(one)
-        rewards.append(float(len(agent.tokenizer.decode(one["ids"][0]))))
+        rewards.append(float(len({scored})))
     advantages = torch.tensor(rewards) - sum(rewards) / len(rewards)
     for epoch in range(2):
         for n, one in enumerate(buffer):
@@ -199,12 +200,17 @@ EVALUATION = (
 )
 
 
-@functools.cache
-def _codes(path: Path) -> dict[str, str]:
+def _probed(path: Path) -> Diagnosis:
+    """Probe the generated adapter of a script."""
     adapter = path.with_name("adapter_train.py")
     read = Script(path)
     adapter.write_text(adapter_for(read, discover(read)), encoding="utf-8")
-    diagnosis = run_probes(load_adapter(adapter))
+    return run_probes(load_adapter(adapter))
+
+
+@functools.cache
+def _codes(path: Path) -> dict[str, str]:
+    diagnosis = _probed(path)
     assert diagnosis.coverage.ran > 15
     return {f.code: f.severity for f in diagnosis.findings if f.severity != "info"}
 
@@ -226,6 +232,7 @@ QUESTIONS = ("[row['question'] for row in random.sample(rows, 2)]", "['name the 
 def _collected(script: Path, **changes: Any) -> Path:
     """Write a trainer that collects its samples before it trains on them for several epochs."""
     data = next(script.parent.glob("loop_data_*.py")).stem
+    changes = {"scored": "agent.tokenizer.decode(one['ids'][0])", **changes}
     script.write_text(COLLECTED.format(data=data, **changes), encoding="utf-8")
     return script
 
@@ -233,6 +240,12 @@ def _collected(script: Path, **changes: Any) -> Path:
 @pytest.mark.parametrize("questions", QUESTIONS)
 def test_samples_that_are_collected_before_the_loop_belong_to_every_pass(script: Path, questions: str) -> None:
     assert _codes(_collected(script, questions=questions, shift=1)) == {}
+
+
+def test_a_loop_that_decodes_no_text_is_judged_but_for_its_extraction(script: Path) -> None:
+    found = _probed(_collected(script, questions=QUESTIONS[0], shift=1, scored="one['ids'][0]"))
+    assert [f.code for f in found.findings if f.severity != "info"] == []
+    assert {"PAD001", "PAD002", "RAT007"} & {*found.coverage.passed_codes} == {"PAD002", "RAT007"}
 
 
 def test_a_mask_over_samples_that_are_collected_before_the_loop_is_found(script: Path) -> None:
