@@ -24,6 +24,7 @@ from grpo_doctor.series.trajectory import CHANCE
 @check(
     "PRF002",
     vital=True,
+    denies_learning=True,
     kind="outcome",
     severity="warning",
     confidence="medium",

@@ -296,6 +296,7 @@ class Check:
         self.invalidates: tuple[str, ...] = tuple(meta.pop("invalidates"))
         self.run_types: tuple[RunType, ...] = tuple(meta.pop("run_types"))
         self.vital: bool = meta.pop("vital", False)
+        self.denies_learning: bool = meta.pop("denies_learning", False)
         self.predicate: Callable[..., Any] | None = None
         self._traced: Traced | None = None
         self.conclusion: Callable[..., Any] | None = None

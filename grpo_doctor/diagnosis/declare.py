@@ -64,6 +64,7 @@ def _decorator(part: str) -> Callable[..., Callable[[Callable[..., Any]], Callab
         invalidates: tuple[str, ...] = (),
         run_types: tuple[RunType, ...] = ("rl",),
         vital: bool = False,
+        denies_learning: bool = False,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         meta = {k: v for k, v in locals().items() if k not in ("code", "part")}
         meta["withholds"] = withholds or {}
@@ -93,6 +94,7 @@ Args:
     run_types: the kinds of run that it judges.
     vital: it reports that a vital series is stuck (constant, at its minimum or maximum); the first two sentences
         of a report always mention it.
+    denies_learning: it reports that the run does not learn, so it is a past finding if the run learns.
 """
 conclude = _decorator("conclusion")
 conclude.__doc__ = (

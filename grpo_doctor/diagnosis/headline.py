@@ -113,10 +113,9 @@ def _problem(facts: Facts) -> str:
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.run.run_type == "probe":
         return sentence
-    read = {name for f in (facts.outcome, facts.cause) if f is not None for name in f.columns}
+    named = any(f"he {name} " in sentence for name in names_of(facts.run.run_type).values())
     achieved = facts.outcome is None or (facts.learning and not sentence.startswith("The reward rose"))
-    elsewhere = bool(read) and read.isdisjoint(facts.success) and not facts.learning
-    if (facts.verdict == "suspect" and achieved) or elsewhere:
+    if (facts.verdict == "suspect" and achieved) or not named:
         return f"{sentence} {facts.shown}"
     held_out = evaluated(facts.success, facts.run.run_type)
     return f"{sentence} T{held_out[1:]}." if held_out and HELD_OUT not in sentence else sentence

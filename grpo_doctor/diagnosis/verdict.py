@@ -144,9 +144,10 @@ def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
 
 
 def _settle(catalogue: Catalogue, findings: list[Finding], learning: bool) -> None:
-    """Adjust severities to this run: in a run that learns, a risk is at most a warning, and a risk in the settings is
-    only info. Proven critical findings are never past."""
+    """Adjust findings to this run: in a run that learns, a risk is at most a warning, a risk in the settings is only
+    info, and the finding that the run does not learn is past. Proven critical findings are never past."""
     for finding in findings:
+        finding.cleared |= learning and catalogue.checks[finding.code].denies_learning
         of_settings = catalogue.checks[finding.code].family == PREFLIGHT
         if finding.kind == "remark":
             finding.severity = str(Severity.INFO)

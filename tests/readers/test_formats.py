@@ -84,7 +84,7 @@ def test_trainer_state(tmp_path: Path) -> None:
     assert known(run) == {
         "loss": [0.0, "NaN"],
         "reward_mean": [0.5, 0.75],
-        "reward_std": [None, 0.25],
+        "reward_std": ["NaN", 0.25],
         "response_length_mean": [88.5, 90],
         "eval_score": [0.75, None],
     }
