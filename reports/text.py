@@ -57,7 +57,7 @@ SERIES = 3
 WIDE, LEAST, GAP = 56, 8, 2
 """Maximum and minimum width of a sparkline, and the gap between the columns of its row."""
 MANY = 6
-"""Number of runs above which only the summary is printed."""
+"""Number of runs above which only the summary and the worst run are printed."""
 SIDES = {"better": VERDICT["healthy"], "worse": VERDICT["failing"], "mixed": VERDICT["suspect"]}
 """Style of each verdict of a comparison that is not neutral."""
 WORST = ("failing", "suspect", "unjudged", "unproven", "healthy")
@@ -68,7 +68,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     """Render one block per run, the worst first, after a summary if there are several."""
     screen = Screen(options)
     ordered = sorted(diagnoses, key=lambda d: WORST.index(d.verdict))
-    told = ordered if options.full or len(ordered) <= MANY else []
+    told = ordered if options.full or len(ordered) <= MANY else ordered[:1]
     if len(ordered) > 1:
         screen.print(_summary(ordered, options.width), no_wrap=True, overflow="ignore", crop=False)
         screen.print()
@@ -79,7 +79,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     for one in options.suppressions:
         screen.print(bullet(f"{one.kind}: {one.text}", "yellow"))
     if len(ordered) > len(told):
-        words = f"{options.rest}, or one of these files alone, shows each run; grpo-doctor fleet groups them"
+        words = f"{options.rest} shows each run, --run one of a file; grpo-doctor fleet groups them"
         screen.print(Text(words, style="dim"))
     return screen.text
 

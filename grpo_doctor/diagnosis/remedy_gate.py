@@ -34,7 +34,7 @@ class Sign(NamedTuple):
     level: str
 
 
-LATE = 5
+LATE = 10
 SIGNS = (
     Sign("raise-response-limit", "cut_share", 0.1, 1.0, "{:.0%} of the responses are truncated"),
     Sign("raise-learning-rate", "kl", 0.0, 3e-3, "the KL to the reference is {:.2g} nats/token"),
@@ -136,7 +136,7 @@ def senseless(
     seen = signs(column)
     if not (cut := seen.get("raise-response-limit", (True, "")))[0]:
         yield "raise-response-limit", cut[1]
-    moved, level = seen.get("raise-learning-rate", (False, "the learning rate is not too low"))
+    moved, level = seen.get("raise-learning-rate", (False, "no metric shows that the learning rate is too low"))
     if not (moved or shown("too_low")):
         yield "raise-learning-rate", level
     suffered = [finding.onset_step for finding in findings if finding.kind == "outcome"]

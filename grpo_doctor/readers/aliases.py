@@ -108,7 +108,7 @@ STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
     "rl_step ppo_step rollout_step policy_step system/step progress/step progress/batch train/step training_iteration "
     "iteration current_steps global_step/max_steps iter update timesteps total_timesteps "
-    "time/total_timesteps it rollout_id rollout/step counters/updates _step".split()
+    "time/total_timesteps it rollout_id rollout/step counters/updates _step checkpoint_step".split()
 )
 """Keys whose values count the rows, the most reliable first."""
 WEAK_STEP_KEYS = ("episode", "batch", "round", "epoch")

@@ -178,3 +178,18 @@ def test_names_of_columns_above_rows_are_a_table(tmp_path: Path) -> None:
     run = run_of(tmp_path, "x.json", json.dumps(table))
     assert run.columns["reward_mean"].tolist() == [i / 10 for i in range(9)]
     assert not len(run_of(tmp_path, "y.json", json.dumps({**table, "columns": ["step"]})))
+
+
+def test_a_document_with_the_rows_of_the_training_is_a_log_whatever_texts_follow(tmp_path: Path) -> None:
+    """Rollouts in the same document were read as the log; the rows of the training were lost."""
+    train = [{"rollout_step": n, "loss": 0.1, "mean_reward": n / 10} for n in range(1, 4)]
+    said = {"stage": "before", "examples": [{"question": "2+2?", "response": "4", "ground_truth": "4", "reward": 1}]}
+    run = run_of(tmp_path, "a.json", json.dumps({"config": {"seed": 0}, "train": train, "rollouts": [said]}, indent=1))
+    assert known(run)["reward_mean"] == [0.1, 0.2, 0.3]
+    only = run_of(tmp_path, "b.json", json.dumps({"rollouts": [said] * 3}, indent=1))
+    assert only.format == "completions"
+
+
+def test_the_step_of_a_checkpoint_counts_the_rows(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "a.csv", "checkpoint_step,reward\n8,0.1\n16,0.2\n24,0.3\n")
+    assert run.steps.tolist() == [8, 16, 24]

@@ -173,9 +173,10 @@ def test_several_runs_begin_with_one_line_each_worst_first() -> None:
     assert lines[5].split()[:2] == ["FAILING", "logs/training.log"]
 
 
-def test_many_runs_are_a_summary_unless_all_is_asked_for() -> None:
+def test_many_runs_are_a_summary_and_the_worst_run_unless_all_is_asked_for() -> None:
     runs = [example.healthy()] * 7
-    assert "HEALTHY" not in render("text", runs, Options())
+    assert render("text", runs, Options()).count("HEALTHY") == 1
+    assert "FAILING" in render("text", [*runs, example.diagnosis()], Options())
     assert render("text", runs, Options(rest="--full")).splitlines()[-1].startswith("--full")
     assert render("text", runs, Options(full=True)).count("HEALTHY") == 7
 

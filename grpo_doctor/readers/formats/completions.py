@@ -58,6 +58,10 @@ _COLUMNS = re.compile(r'"columns"\s*:\s*\[([^\]]*)\]')
 _NAMES = re.compile(r'"([A-Za-z ]{1,40}?)(?:_\d+)?"')
 """Names of the columns of a table, without the number at the end."""
 _KEYS = re.compile(r'"(\w{1,40})"\s*:')
+_TRAINS = re.compile(
+    r'"(?:train(?:ing)?|log)(?:_(?:log|history|metrics))?"\s*:\s*\[\s*\{[^{}]*"(?:loss|grad_?norm|gradient_norm)"'
+)
+"""A list of the training's rows in a document. A document with such a list is a log, whatever texts come after it."""
 
 
 def sniff(head: Head) -> int:
@@ -81,6 +85,8 @@ def _start(head: Head) -> str:
 def _sniff_names(text: str) -> int:
     """Return 3 if a document or a long row contains rollouts, judged by the names at its start, and 0 otherwise. The
     reward may come after the texts and therefore be missing from the start."""
+    if _TRAINS.search(text):
+        return 0
     columns = _COLUMNS.search(text)
     keys = {key.lower() for key in (*_KEYS.findall(text), *_NAMES.findall(columns[1] if columns else ""))}
     ended = {*keys, *(key.rpartition("_")[2] for key in keys)} & _ENDED or "\n" not in text
