@@ -65,6 +65,8 @@ class Input:
     shown: str = ""
     embedded: bool = False
     """Whether this input is a part of another file, so that its line numbers do not apply to that file."""
+    completed: bool = False
+    """Whether the program that printed this input is known to have run to its end, whatever errors it printed."""
     grown: list[Any] = field(default_factory=list)
     """Data that an earlier call collected from a file of rows, as stored by `keep`."""
     _start: int = field(default=0, init=False)

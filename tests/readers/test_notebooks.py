@@ -280,3 +280,22 @@ def test_the_other_columns_next_to_a_validation_loss_are_metrics_of_the_evaluati
         run = run_of(tmp_path, "a.ipynb", notebook("DPOTrainer(model)", drawn))
         assert known(run)[field] == [0.1, 0.2, 0.3, 0.4]
         assert run.columns.keys() == {"loss", "eval_loss", field, "reward_margin"}
+
+
+@pytest.mark.parametrize(
+    ("source", "kind"),
+    [
+        ("print(scenario)", None),
+        ("!python train.py", "exception"),
+        ("subprocess.run(['python', 'train.py'])", "exception"),
+    ],
+)
+def test_a_cell_without_an_error_was_not_ended_by_an_error_that_it_prints(
+    tmp_path: Path, source: str, kind: str | None
+) -> None:
+    """A printed scenario said that the disk is full; the report took it for the end of the run."""
+    rows = [f"step {n}: reward {n / 20:.2f} loss 0.1\n" for n in range(1, 20)]
+    output = {"name": "stdout", "text": [*rows, "OSError: [Errno 28] No space left on device: checkpoint\n"]}
+    book = {"nbformat": 4, "cells": [{"cell_type": "code", "source": source, "outputs": [output]}]}
+    run = run_of(tmp_path, "a.ipynb", json.dumps(book))
+    assert (run.ending.kind if run.ending else None) == kind

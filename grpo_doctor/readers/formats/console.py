@@ -94,6 +94,8 @@ def read(file: Input) -> list[Run]:
     texts = [(line, text) for line, raw in tail for text in file.texts(raw)]
     last.notes += skipped([text for _, text in texts])
     end = ending(texts, int(last.lines[last.lines != console.torn].max(initial=0)))
+    if end is not None and file.completed and end.kind not in ("finished", "interrupted"):
+        end = None
     if end is not None and file.embedded:
         end.line = 0
     conclude(last, end)

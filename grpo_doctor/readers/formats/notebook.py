@@ -36,11 +36,17 @@ _PROGRESS = re.compile(r"\[\s*(\d+)/(\d+) [^\[\]]{0,60}\bEpoch ([\d.]+)/\d+\]")
 """The progress bar above a table of Transformers, with the number of steps, planned steps and epochs."""
 
 
+_STARTS = re.compile(r"^\s*[!%]|\bsubprocess\b|\bPopen\b|\bos\.system\b|\bsystem\(", re.MULTILINE)
+"""Code of a cell that starts other programs or magics. Their errors do not end the cell with an error."""
+
+
 class _Output(NamedTuple):
-    """A table of a cell with the progress bar above it, or the console output of a cell."""
+    """A table of a cell with the progress bar above it, or the console output of a cell, and whether the cell is known
+    to have run to its end."""
 
     text: str
     progress: re.Match[str] | None = None
+    completed: bool = False
 
 
 def sniff(head: Head) -> int:
@@ -124,12 +130,13 @@ _UNPRINTED = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f]")
 """Backspaces and similar control characters of a redrawn progress bar, which would make a file look binary."""
 
 
-def printed(file: Input, output: str) -> list[Run]:
-    """Return the runs of a program's output that is embedded in another file."""
+def printed(file: Input, output: str, completed: bool = False) -> list[Run]:
+    """Return the runs of a program's output that is embedded in another file. ``completed`` is true if the program is
+    known to have run to its end."""
     with tempfile.NamedTemporaryFile() as copy:
         copy.write(_UNPRINTED.sub("", output).encode("utf-8", "replace"))
         copy.flush()
-        runs = read_input(Input(Path(copy.name), file.mapping, shown=file.source, embedded=True))
+        runs = read_input(Input(Path(copy.name), file.mapping, shown=file.source, embedded=True, completed=completed))
     for run in runs:
         run.lines[:] = 0  # these line numbers refer to the output, not to the file
         run.notes[:0] = file.notes
@@ -166,7 +173,7 @@ def _of_output(file: Input, output: _Output) -> list[Run]:
     The bar may round epochs down, so the epochs of the rows are a lower bound, and 0 means unknown. The rows of a table
     are numbered by step or by epoch.
     """
-    runs = printed(file, output.text)
+    runs = printed(file, output.text, output.completed)
     if output.progress is None:
         return runs
     position, planned, epochs = map(float, output.progress.groups())
@@ -204,12 +211,12 @@ def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
         outputs = cell.get("outputs")
         last: Any = outputs[-1] if isinstance(outputs, list) and outputs else None
         tables: list[_Output] = []
-        console = []
+        console, raised = [], isinstance(last, dict) and last.get("output_type") == "error"
         for output in outputs if isinstance(outputs, list) else ():
             if not isinstance(output, dict):
                 continue
             console.append(_joined(output.get("text")))
-            if output.get("output_type") == "error" and output is last:  # not a callback's error
+            if raised and output is last:  # not a callback's error
                 console.append(f"\nTraceback (most recent call last):\n{output.get('ename')}: {output.get('evalue')}\n")
             data = output.get("data")
             if isinstance(data, dict):
@@ -218,7 +225,8 @@ def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
                 tables += [_Output(table, _PROGRESS.search(page)) for table in drawn]
                 plain = _joined(data.get("text/plain"))
                 console.append(plain if trl_console.TRAINED.match(plain) else text)  # rich shows one element per output
-        yield [*tables, _Output("".join(console))], said
+        completed = not (raised or _STARTS.search(_joined(cell.get("source"))))
+        yield [*tables, _Output("".join(console), completed=completed)], said
 
 
 def _joined(text: Any) -> str:
