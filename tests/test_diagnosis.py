@@ -688,3 +688,17 @@ def test_pairs_that_are_learned_are_not_said_to_be_unlearned(seed: int, learns: 
     told = diagnose(run)
     assert (told.learns, told.verdict) == (learns, "healthy" if learns else "suspect")
     assert [finding.cleared for finding in told.findings if finding.code == "PRF002"] == [learns]
+
+
+@pytest.mark.parametrize(
+    ("margins", "verdict"),
+    [
+        ([0.0, 0.05, 0.14, 0.36, 0.47, 0.54, 0.68, 0.73, 0.79], "healthy"),
+        ([0.0, 0.05, 0.04, 0.06, 0.01, 0.07, 0.02, 0.08, 0.03], "unproven"),
+    ],
+)
+def test_nine_margins_that_each_rise_show_learning(margins: list[float], verdict: str) -> None:
+    """Batches have different pairs, so margins that do not rise are in random order."""
+    run = make_run(reward_margin=margins)
+    run.run_type = "preference"
+    assert diagnose(run).verdict == verdict

@@ -70,14 +70,19 @@ TURNED = {"loss": "loss", "eval_loss": "held-out loss"}
 
 
 def success_of(run_type: str) -> dict[str, Trajectory]:
-    """Return an empty `Trajectory` by field, for the success series of a run of this type and for the related
-    series."""
+    """Return an empty `Trajectory` by field, for the success series of a run of this type and for the related series.
+
+    Margins count as measured far apart like held-out scores, because each batch has different pairs. This matters for
+    short series only, whose ranks are then tested.
+    """
     turned = () if run_type == "rl" else TURNED
     pairs = ("reward_margin",) if run_type == "preference" else ()
     chance = CHANCE if run_type == "preference" else {}
     return {
         name: Trajectory(
-            -1.0 if name in TURNED else 1.0, apart=name.startswith("eval_"), chance=chance.get(name, -math.inf)
+            -1.0 if name in TURNED else 1.0,
+            apart=name.startswith("eval_") or name == "reward_margin",
+            chance=chance.get(name, -math.inf),
         )
         for name in (*FOLLOWED.values(), *turned, *pairs)
     }
