@@ -42,10 +42,10 @@ def stored() -> list[dict[str, str]]:
 
 
 def verdict(log: Path) -> str:
-    """The worst verdict on a run of a log; ``unread`` if it cannot be read."""
+    """The worst verdict on a run of a log; ``unread`` if it cannot be read, also because of a bug."""
     try:
         return min((diagnose(run).verdict for run in read(log)), key=WORST.index)
-    except ReadError:
+    except (ReadError, RuntimeError):
         return "unread"
 
 
