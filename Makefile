@@ -100,7 +100,7 @@ advisories-repro: .venv/.installed  ## reproduce advisories on CPU with wheels o
 licences: .venv/.installed  ## list the licences of all installed packages
 	$(BIN)/python -m piplicenses --from=mixed --order=license --with-urls
 
-lab: .venv/.installed  ## train every fault of the engine on three seeds, untreated and treated; resumable
+lab: .venv/.installed  ## train every fault of the engine on three seeds, without and with a remedy; resumable
 	nice -n 10 $(BIN)/grpo-doctor lab --yes --evidence docs/evidence
 
 .venv-old-trl/.installed: pyproject.toml constraints-old-trl.txt

@@ -44,7 +44,7 @@ def sampling_filters_not_in_logprob(
     ## Thresholds
     - `differ`: k3 KL of the final scores, nats per token, above which the severity is warning.
     - `bad`: k3 KL of the final scores, nats per token, above which the severity is error.
-    - `agree`: maximum k3 KL of the raw logits, nats per token, at which the raw logits count as equal.
+    - `agree`: maximum KL of the raw logits (k3 estimate, nats per token) at which the logits count as equal.
 
     ## Why it matters
     The loss uses log-probabilities of a distribution that differs from the sampling distribution. Tokens that a mask

@@ -27,8 +27,8 @@ def probe_seams(
     warning, because the loss may exclude the same tokens.
 
     ## What the probe does
-    The probe draws one sample in eval mode. The probe compares the log-probabilities under which the sampler drew its
-    tokens, after every processor, with those of the loss for the same tokens. If the loss is a single function, its
+    The probe draws one sample in eval mode. The probe compares the log-probabilities that the sampler drew from, after
+    all logits processors, with those that the loss computes for the same tokens. If the loss is a single function, its
     log-probabilities come from its logits, and its temperature from its gradient. Severity is warning if the k3 KL is
     above 0.001 nats per token (0.01 in half precision), and error if it is above 0.1. At any precision, severity is
     warning if the sampler's filters exclude more than 1% of the probability on average, and error at 10%. A filter that

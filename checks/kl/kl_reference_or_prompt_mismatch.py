@@ -36,7 +36,7 @@ def kl_reference_or_prompt_mismatch(
     absurd: float = 10.0,
     into: float = 0.1,
 ) -> Fires:
-    """The KL is far from 0 before any learning, so policy and reference are scored differently.
+    """The KL is far from 0 before any update, so the policy and the reference model are scored differently.
 
     ## What it sees
     The check uses the KL of the first row if the log starts at step 0 or 1.

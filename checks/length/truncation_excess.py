@@ -101,11 +101,11 @@ def truncation_excess(
     mean length is a fraction r of the limit, and r is at least 0.95, the estimated share is 2r - 1. The limit is the
     declared limit, a constant maximum length, or the longest mean length. The longest mean length counts as the limit
     only if other mean lengths have decimals. In addition, the longest mean length must be a multiple of 32 or 50 that
-    has occurred three times. A longest mean length that has occurred on ten rows and on a tenth of all rows also counts
-    as the limit. Each row at exactly the longest mean length counts as fully truncated. A mean length above 16 tokens
-    that has been exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest recorded
-    response equals the mean length on both rows. A logged share counts as 0 if even the longest response is below 95%
-    of the declared limit.
+    has occurred three times. The longest mean length also counts as the limit if it has occurred on ten rows and on a
+    tenth of all rows. Each row at exactly the longest mean length counts as fully truncated. A mean length above 16
+    tokens that has been exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest
+    recorded response equals the mean length on both rows. A logged share counts as 0 if even the longest response is
+    below 95% of the declared limit.
 
     The finding clears once the share over the last 10 rows is at most 10%, so the end of the run counts, not the start.
 

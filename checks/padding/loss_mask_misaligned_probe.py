@@ -158,8 +158,8 @@ def _of_loss(
     if 2 * off > moved:
         return fires(
             True,
-            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions, the loss trains a "
-            "token other than the next one.",
+            "Log-probabilities and labels are misaligned: at {off} of {moved} trained positions, the target is not "
+            "the next token.",
             off=off,
             moved=moved,
         )
@@ -263,8 +263,8 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
         return fires(False, "", note=f"PAD002 does not cover conversations with several turns: {reason}.")
     return fires(
         foreign + missed > 0,
-        "In multi-turn rollouts, the loss trains {foreign} tokens that the policy did not generate and skips {missed} "
-        "that it generated.",
+        "In multi-turn rollouts, the loss includes {foreign} tokens that the policy did not generate and omits "
+        "{missed} tokens that it generated.",
         foreign=foreign,
         missed=missed,
     )

@@ -35,8 +35,8 @@ def judge_failures(
     No finding.
 
     ## Known false alarms
-    After a short outage in a long run, the finding clears. Failures that are excluded from the loss only make the batch
-    smaller.
+    After a short outage in a long run, the finding clears. If failures are excluded from the loss, they only reduce the
+    batch size.
 
     ## Remedy
     Retry the call, and exclude the sample if it fails again. Never score a failure as 0 or as the batch mean.

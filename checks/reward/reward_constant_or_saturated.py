@@ -71,7 +71,7 @@ def reward_constant_or_saturated(
     - only formatting components, recognised by name, have ever been above 0
     - the batch means differ from step to step, although no reward differs within a step
 
-    Any other constant reward is a **warning**, and so is a task that has been solved since the first five rows. A run
+    Any other constant reward is a **warning**, as is a task that was already solved within the first five rows. A run
     that solved the task during training is reported as **info**, because it has finished.
 
     ## Thresholds

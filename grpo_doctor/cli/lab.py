@@ -91,7 +91,7 @@ def lab(
 
 
 def _train(folder: Path, faults: Sequence[str], model: str, seeds: range, jobs: int, *, confirmed: bool) -> None:
-    """Train all faults untreated, and then the harmful faults with every treatment."""
+    """Train all faults without a remedy, and then the harmful faults with every remedy."""
     from ..lab import arms, judge, train
 
     observed = [job for seed in seeds for job in arms.observed(faults, seed, model)]

@@ -370,8 +370,8 @@ class Engine:
         return share * self.objective(*inputs), share * self.settings.beta * self.terms(*inputs).kl, scores
 
     def share(self, prepared: Prepared, rows: slice) -> float:
-        """Return the weight of some samples in the mean over all samples, in proportion to their tokens or their
-        number."""
+        """Return the weight of a batch slice in the mean over all samples, in proportion to its token count or its
+        number of samples."""
         if self.settings.loss_type == "dapo":
             return float(prepared.mask[rows].sum() / prepared.mask.sum().clamp(min=1))
         return len(prepared.mask[rows]) / len(prepared.mask)

@@ -189,7 +189,7 @@ def _mean(values: Iterable[float]) -> float:
 # -- the page -------------------------------------------------------------------------------------------------------
 
 SHORT = {
-    **{ALONE: "untreated", FIXED: "fixed in place", ROLLED_BACK: "rolled back", "raise-group-size": "K x 2"},
+    **{ALONE: "no remedy", FIXED: "fixed in place", ROLLED_BACK: "rolled back", "raise-group-size": "K x 2"},
     **{"lower-learning-rate": "rate / 10", "raise-kl-coefficient": "KL x 10", "entropy-bonus": "entropy bonus"},
     **{"clip-harder": "clip harder", "temperature-one": "T = 1"},
 }

@@ -32,7 +32,7 @@ OF_PAIRS = re.compile(r"(?i)(?:dpo|kto|orpo|cpo|reward)_?(?:config|args)?$")
 
 @dataclass
 class Configuration:
-    """The settings of one training, as its configuration declares them.
+    """The settings of one training run, as declared in its configuration.
 
     Attributes:
         settings: values by the names that checks use, including derived settings.

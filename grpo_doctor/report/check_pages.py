@@ -29,7 +29,7 @@ def page(catalogue: Catalogue, check: Check) -> str:
     explained = [f"{code} {catalogue.checks[code].name}" for code in check.explains if code in catalogue.checks]
     if explained:
         holds = (
-            "While it holds" if check.explains_from is Severity.INFO else f"At severity {check.explains_from} or above"
+            "While active" if check.explains_from is Severity.INFO else f"At severity {check.explains_from} or above"
         )
         facts.append(f"{holds}, the finding explains: " + ", ".join(explained) + ".")
     text = _with_defaults(check.page, limits)

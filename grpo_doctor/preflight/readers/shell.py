@@ -120,7 +120,7 @@ class _Context:
     spent: list[str] = field(default_factory=list)
 
     def affords(self, what: str) -> bool:
-        """Return whether another script may be read for this file. Scripts that other scripts start count as well."""
+        """Return whether another script may be read for this file. Scripts that other scripts start also count."""
         self.spent.append(what)
         return len(self.spent) <= OTHERS
 

@@ -27,11 +27,11 @@ CASES = [
      "The temperature of the sampler is 1.25 times that of the loss. The temperatures explain 99% of the "
      "log-probability difference."),
     ("MIS007", {"filter": [0.15, 0.05]}, {"filter": [1.0, 0.05]}, "warning",
-     "The sampler excludes 5.0% of the probability on average (top-p, top-k or min-p), and the loss does not. The "
-     "filter explains 100% of the log-probability difference."),
+     "The sampler excludes 5.0% of the probability mass on average (top-p, top-k or min-p), but the loss does not. "
+     "The filter explains 100% of the log-probability difference."),
     ("MIS007", {"filter": [0.15, 0.2]}, {"filter": [1.0, 0.051]}, "error",
-     "The sampler excludes 5.1% of the probability on average (top-p, top-k or min-p), and the loss does not. The "
-     "filter explains 100% of the log-probability difference."),
+     "The sampler excludes 5.1% of the probability mass on average (top-p, top-k or min-p), but the loss does not. "
+     "The filter explains 100% of the log-probability difference."),
     ("MIS008", {"prompt": [0.15, 40.0]}, {"prompt": [0.9, 40.0]}, "error",
      "Rollout engine and trainer see different prompts. The squared log-probability difference is 40 times as large at "
      "the start of the responses as at their end."),
