@@ -171,7 +171,7 @@ def test_the_table_of_the_real_model_begins_with_the_reference_run_and_its_cause
     head, (first, second) = evidence._larger({("healthy", REFERENCE): [twin], ("kl-dominates", ALONE): [faulty]})
     assert not {"start", "fixed in place", "rolled back"}.intersection(head), "no run has them"
     told = [dict(zip(head, line, strict=True)) for line in (first, second)]
-    assert (told[0]["reference"], told[0]["untreated"], told[0]["other causes"]) == ("0.90 (one seed)", "", "KL002 low")
+    assert (told[0]["reference"], told[0]["no remedy"], told[0]["other causes"]) == ("0.90 (one seed)", "", "KL002 low")
     assert (told[1]["named by"], told[1]["at step"], told[1]["died"]) == ("KL002", "3", faulty.died)
 
 
@@ -198,7 +198,7 @@ def test_the_page_names_the_runs_of_a_larger_model_that_were_not_run() -> None:
     assert (section["weights"], section["times"]) == ("100", "1521")
     assert (section["seeds"], section["device"], section["date"]) == ("3 seeds", "H100", "2026-11-28")
     assert section["missing"].startswith("fixed in place, seed 0: all faults; ")
-    assert f"untreated, seed 2: `{arms.MOST_SEVERE[-1]}`; " in section["missing"]
+    assert f"no remedy, seed 2: `{arms.MOST_SEVERE[-1]}`; " in section["missing"]
     assert evidence._at_scale(large, unharmed)["missing"] == "", "a fault without harm is not treated"
 
 

@@ -139,7 +139,7 @@ def test_a_right_conversation_is_not_flagged(kind: type[Masked], seams: tuple[st
             CALLS,
             "includes 0 tokens that the policy did not generate. The mask excludes 8 generated tokens, including 8 end",
         ),
-        (ToolsTrained, ("rollout", "loss"), CALLS, "the loss trains 16 tokens that the policy did not generate"),
+        (ToolsTrained, ("rollout", "loss"), CALLS, "the loss includes 16 tokens that the policy did not generate"),
     ],
 )
 def test_trained_tokens_that_were_not_generated_are_counted(
