@@ -34,7 +34,7 @@ _MARKS = (b"rror", b"RROR", b"ailed", b"AILED", b"refused")
 """Parts of the words for an error; a search for bytes is faster than a pattern."""
 _ERROR = re.compile(r"\b(?:ERROR|FAILED|[A-Z]\w{0,60}(?:Error|Exception)(?=:)|[Ff]ailed|[Ee]rror|refused)\b")
 _COUNTED = re.compile(
-    r"\d[.,%]?\s(?:failed|errors?)\b|\b(?:failed|errors?)['\"]?\s?[:=]\s?(?:[-+]?\d|null\b|[Nn]one\b|nan\b|[Ff]alse\b)"
+    r"\d[.,%]?\s(?:failed|errors?)\b|\b(?:failed|errors?)['\"]?\s?[:=]\s?(?:[-+]?\d|null\b|[Nn]one\b|nan\b|false\b|False\b)"
 )
 """A number of errors, or an empty field for an error."""
 _PYTHON = re.compile(r"\b[A-Z]\w{0,60}Warning:|\bTraceback \(most recent call last\)")
