@@ -32,10 +32,15 @@ def read(file: Input) -> list[Run]:
     with file.open() as stream:
         for record in records(stream, rows):
             try:
-                _take(rows, record)
-                printed += [(len(rows), text(part)) for part in messages(record, _CONSOLE, 3)]
-                for status in messages(record, _EXIT):
-                    code = dict(fields(status)).get(1, 0)
+                for number, part in fields(record):
+                    if not isinstance(part, bytes):
+                        continue
+                    if number == _CONSOLE:
+                        printed += [(len(rows), text(line)) for line in messages(part, 3)]
+                    elif number == _EXIT:
+                        code = dict(fields(part)).get(1, 0)
+                    else:
+                        _take(rows, number, part)
             except WireError:
                 rows.unreadable(len(rows) + 1)
     run = rows.run()
@@ -47,12 +52,13 @@ def read(file: Input) -> list[Run]:
     return [run]
 
 
-def _take(rows: Rows, record: bytes) -> None:
-    for history in messages(record, _HISTORY):
-        if row := _items(history):
-            rows.add(row)
-    for config in (*messages(record, _CONFIG), *messages(record, _RUN, 4)):
-        rows.declare(_items(config))
+def _take(rows: Rows, number: int, part: bytes) -> None:
+    """Take a part of a record: a row of the history, or settings."""
+    if number == _HISTORY and (row := _items(part)):
+        rows.add(row)
+    elif number in (_CONFIG, _RUN):
+        for config in (part,) if number == _CONFIG else messages(part, 4):
+            rows.declare(_items(config))
 
 
 def _items(data: bytes) -> dict[str, object]:
