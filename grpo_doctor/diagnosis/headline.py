@@ -100,10 +100,12 @@ def headline(facts: Facts) -> str:
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant or NO_OTHER in result):
         said += [f.message for f in sorted(stuck, key=lambda f: (-f.level, -f.sureness))[:STUCK]]
-    if facts.run.repeated_error and not facts.learning:
-        said.append(f"{facts.run.repeated_error.described}.")
+    repeated = facts.run.repeated_error if not facts.learning else None
+    if repeated is not None:
+        said.append(f"{repeated.described}.")
     if facts.head is None and trained and facts.verdict != "healthy":
-        said.append(_next_step(facts))
+        ended = facts.run.ending is not None and facts.run.ending.kind != "finished"
+        said.append("Check this error first." if repeated is not None and not ended else _next_step(facts))
     return " ".join(said)
 
 

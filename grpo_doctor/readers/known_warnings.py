@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from textwrap import shorten
 
 from ..run import RepeatedError, Run
 
@@ -108,4 +109,6 @@ class Errors:
                     same[_VARIES.sub("#", text)].append(text)
             often = max(same.values(), key=len, default=[])
             if len(often) >= _REPEATED:
-                run.repeated_error = RepeatedError(lines=len(often), text=often[0][:_SHOWN].rstrip(" .:"))
+                run.repeated_error = RepeatedError(
+                    lines=len(often), text=shorten(often[0], _SHOWN, placeholder="…").rstrip(" .:")
+                )

@@ -30,7 +30,7 @@ def console(folder: Path, lines: list[str]) -> Run:
 def test_ten_lines_with_one_error_are_reported(tmp_path: Path, count: int, told: bool) -> None:
     rows = [row(n, 0.1 + 0.01 * (n % 3)) for n in range(1, 31)]
     found = diagnose(console(tmp_path, [*rows[:15], *(REFUSED.format(n=n) for n in range(count)), *rows[15:]]))
-    assert (f"{TOLD}." in found.headline) is told
+    assert (f"{TOLD}. Check this error first." in found.headline) is told
 
 
 def test_in_a_run_that_learns_the_error_is_a_note(tmp_path: Path) -> None:
