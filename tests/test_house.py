@@ -268,6 +268,13 @@ def test_the_readme_shows_the_stored_accuracy() -> None:
     assert first_sight.table(first_sight.stored()) in page
 
 
+def test_no_heading_of_a_page_contains_its_text() -> None:
+    pages = sorted((home("checks") / "pages").glob("*.md"))
+    headings = {line for page in pages for line in page.read_text("utf-8").splitlines() if line.startswith("##")}
+    assert len(pages) > 100
+    assert [line for line in headings if len(line) > 60] == []
+
+
 @pytest.mark.parametrize("code", ["LEN003", "PAD002", "CFG002"])
 def test_a_page_has_what_why_and_remedy_before_its_details(code: str) -> None:
     headings = re.findall(r"^### (.+)$", (home("checks") / "pages" / f"{code}.md").read_text("utf-8"), re.MULTILINE)

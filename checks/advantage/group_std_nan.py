@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, each, isnan, seen, where
+from grpo_doctor.series import Column, Trend, each, isnan, seen, where
 
 
 def holds_nan(groups: list[list[float]] | None) -> bool:
@@ -24,14 +24,16 @@ def group_std_nan(
     group_size: Column = None,
     advantage_ddof: Column = None,
     reward_mean: Column = None,
+    reward_trend: Trend = None,
 ) -> Fires:
     """Advantages are NaN because of a one-response group, a division of 0 by 0, or a NaN reward.
 
     ## What it sees
     Severity is critical on the first row with a NaN reward, or with a NaN or infinite mean or standard deviation of the
-    advantages. It is also critical if the reward standard deviation is NaN and the mean reward is finite, because two
-    or more finite rewards have a finite standard deviation. Severity is warning for groups of one response with ddof 1
-    even if no NaN is recorded, because TRL silently replaces NaN advantages with 0.
+    advantages. Two or more finite rewards have a finite standard deviation. If the reward standard deviation is NaN
+    and the mean reward is finite, severity is therefore **critical** if the loss or the gradient norm is also NaN.
+    Otherwise, severity is **warning**, or **info** while the reward has gained. Severity is warning for groups of one
+    response with ddof 1 even if no NaN is recorded, because TRL silently replaces NaN advantages with 0.
 
     ## Why it matters
     The standard deviation of a single value with ddof 1 is 0 / 0. The z-score of equal rewards without an epsilon is
@@ -61,13 +63,15 @@ def group_std_nan(
     """
     recorded = seen(events, "nan", text="advantage_") > 0
     single = (seen(events, "nan", text="reward_std") > 0) & ~isnan(reward_mean)
+    trained = (seen(events, "nan", text="loss") > 0) | (seen(events, "nan", text="grad_norm") > 0)
     rewards = each(holds_nan, group_rewards) > 0
     alone = (group_size <= 1) & (advantage_ddof == 1)
     return fires(
-        recorded | rewards | single,
+        recorded | rewards | (single & trained),
         "{what}",
         hold=(1, 1),
-        warning=alone,
+        warning=alone | (single & ~reward_trend.gained),
+        info=single,
         what=where(
             recorded,
             "Advantages are NaN or infinite.",

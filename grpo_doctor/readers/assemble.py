@@ -232,7 +232,7 @@ def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]
         if field == "entropy_mean" and name.endswith("entropy_loss") and len(known) and known.min() < 0:
             field = "entropy_loss"  # the loss term, -coefficient * entropy
         if field in SHARES and len(known) and 1.5 < known.max() <= 100 and known.min() >= 0:
-            values, note = _as_share(rows, name, values)
+            values, note = _as_share(name, values)
             run.notes.append(note)
             if np.isnan(values).all():
                 continue
@@ -253,18 +253,14 @@ _RATE = re.compile(r"rate|ratio|acc|share|frac|perc|pct|%", re.IGNORECASE)
 """Words in the name of a share. Without such a word, whole numbers above 1 are counts."""
 
 
-def _as_share(rows: Rows, name: str, values: np.ndarray) -> tuple[np.ndarray, str]:
-    """Convert percents, or counts of responses, to shares. Return them with a note; NaN if the number of all responses
-    is unknown."""
+def _as_share(name: str, values: np.ndarray) -> tuple[np.ndarray, str]:
+    """Convert percents to shares. Return them with a note; NaN for counts, because the number of all responses is
+    unknown."""
     known = values[np.isfinite(values)]
     if (known != np.floor(known)).any() or _RATE.search(name):
         return values / 100, f"{name} is read as percent, because its maximum is {known.max():g}"
-    rest = rows.extra.get("completed") if name == "truncated" else None
-    if rest is None:
-        unknown = NotRead(f"{name} is a count, and the number of responses is not in the log; not read")
-        return np.full(len(values), math.nan), unknown
-    with np.errstate(all="ignore"):
-        return values / (values + rest.full(len(rows))), f"{name} is read as a count next to 'completed'"
+    unknown = NotRead(f"{name} is probably a count, because its values are whole numbers; it is not read as a share")
+    return np.full(len(values), math.nan), unknown
 
 
 _REGULAR = 6

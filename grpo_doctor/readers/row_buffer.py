@@ -49,9 +49,7 @@ _NO_LOG = ("No log", "No Log")
 _CONFIGS = frozenset("config args hparams header meta settings".split())
 _OUTER = frozenset("iteration round cycle phase stage outer_step outer_iteration episode".split())
 """Counters that may increase on rows on which the steps restart."""
-_COUNTS = frozenset(
-    "val/num_eos_tokens truncated_count rollout_count completed training/rollout_probs_diff_valid".split()
-)
+_COUNTS = frozenset("val/num_eos_tokens truncated_count rollout_count training/rollout_probs_diff_valid".split())
 """Keys of counts that are used only in combination with other keys."""
 _CLOCKS = ("timestamp", "_timestamp", "ts")
 """Keys of the time of a row in seconds."""

@@ -12,9 +12,10 @@ from ..launch import Entry
 from .dataset import Function
 from .modules import name_of
 
-TRAINER = "GRPOTrainer"
-"""Class of TRL whose calls are inspected."""
-ACCEPTED, REFUSED = (frozenset(NAMES["trainer_arguments"][kind]) for kind in ("accepted", "refused"))
+_OF_TRAINER = NAMES["trainer_arguments"]
+TRAINER = _OF_TRAINER["class"]
+"""Class whose calls are inspected."""
+ACCEPTED, REFUSED = (frozenset(_OF_TRAINER[kind]) for kind in ("accepted", "refused"))
 _COUNTS = ("len",)
 """Functions that read only the number of completions."""
 _PAIRS = ("zip", "enumerate")
@@ -46,10 +47,10 @@ def _from_trl(script: Sequence[ast.stmt]) -> bool:
     for node in script:
         if isinstance(node, ast.ImportFrom):
             module = (node.module or "").split(".")[0]
-            found |= module == "trl" and any(alias.name == TRAINER for alias in node.names)
+            found |= module == _OF_TRAINER["package"] and any(alias.name == TRAINER for alias in node.names)
         else:
             module = node.names[0].name.split(".")[0] if isinstance(node, ast.Import) else ""
-        if module == "unsloth":
+        if module == _OF_TRAINER["replaced_by"]:
             return False
     return found
 
@@ -69,7 +70,7 @@ def constant_rewards(
     Nothing is yielded if the trainer gets other values per response from custom rollout code.
     """
     built = [call for name, call in calls if name == TRAINER]
-    if any(k.arg is None or k.arg in NAMES["trainer_arguments"]["rollouts"] for call in built for k in call.keywords):
+    if any(k.arg is None or k.arg in _OF_TRAINER["rollouts"] for call in built for k in call.keywords):
         return
     found = [function for function in rewards if _ignores_responses(function)]
     if found:

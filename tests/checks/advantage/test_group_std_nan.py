@@ -5,6 +5,8 @@ import pytest
 
 from grpo_doctor.testing import run_check
 
+SINGLE = "The reward standard deviation is NaN and the mean reward is finite, as in groups of one response."
+
 
 @pytest.mark.parametrize(
     ("settings", "columns", "severity", "message"),
@@ -14,10 +16,12 @@ from grpo_doctor.testing import run_check
         ({}, {"group_rewards": [[[0.0, math.nan]]]}, "critical", "A group contains a NaN reward."),
         (
             {},
-            {"reward_std": "0.1x3 NaN", "reward_mean": "0.2x4"},
+            {"reward_std": "0.1x3 NaN", "reward_mean": "0.2x4", "loss": "0.1x3 NaN"},
             "critical",
-            "The reward standard deviation is NaN and the mean reward is finite, as in groups of one response.",
+            SINGLE,
         ),
+        ({}, {"reward_std": "0.1x3 NaN", "reward_mean": "0.2x4", "loss": "0.1x4"}, "warning", SINGLE),
+        ({}, {"reward_std": "NaNx40", "reward_mean": [n / 40 for n in range(40)]}, "info", SINGLE),
         (
             {"group_size": 1, "advantage_ddof": 1},
             {"loss": "0"},
