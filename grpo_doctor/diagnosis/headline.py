@@ -311,8 +311,9 @@ def _unread(run: Run, so: str) -> str:
     """Return the sentence that no training metrics were recognised, with the unread series that may be a reward."""
     unread = run.reading.not_recognised if run.reading else ""
     planned = run.settings.get("max_steps")
-    ends = f"The log ends at step {run.reached} of {planned}. " if run.reached is not None and planned else ""
-    return f"{ends}No training metrics were recognised{so}{unread and f' ({unread})'}."
+    stopped = run.reached is not None and isinstance(planned, int) and run.reached < planned
+    bar = f"The last progress bar reached {run.reached} of {planned}. " if stopped else ""
+    return f"{bar}No training metrics were recognised{so}{unread and f' ({unread})'}."
 
 
 def earlier(findings: list[Finding], success: Mapping[str, Outcome]) -> str:

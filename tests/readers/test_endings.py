@@ -47,6 +47,7 @@ ROWS = "".join(f"step {i} | reward 0.{i:02d} | loss 0.5\n" for i in range(1, 31)
             "ray.exceptions.ActorDiedError: gone; ",
         ),
         ("bye\nKilled\n", "a kill signal", 32, ""),
+        ("Job 7 on node n1 was preempted\n", "a preemption by the scheduler", 31, ""),
         ("run.sh: line 44: 2255645 Killed   python main.py\n", "a kill signal", 31, ""),
         (
             "Sending process 7 closing signal SIGTERM\ntraceback : Signal 11 (SIGSEGV) received by PID 8\n",
@@ -216,3 +217,20 @@ def test_a_log_without_rows_has_the_position_of_its_bar(
 def test_a_log_with_rows_has_no_separate_position(tmp_path: Path) -> None:
     run = run_of(tmp_path, "train.log", f"{ROWS}  9%|#         | 9/24 [00:00<?, ?it/s]\n")
     assert (len(run) > 0, run.reached) == (True, None)
+
+
+def test_a_rollout_engine_that_preempts_a_sequence_ends_no_run(tmp_path: Path) -> None:
+    """vLLM pauses a response if its cache is full; the report took the warning for the scheduler of the cluster."""
+    warning = "WARNING scheduler.py:1555] Sequence group 101 is preempted by PreemptionMode.RECOMPUTE mode\n"
+    run = run_of(tmp_path, "train.log", ROWS + warning)
+    assert run.ending is None
+
+
+@pytest.mark.parametrize(("at", "told"), [(2, True), (24, False)])
+def test_the_last_bar_of_a_log_without_metrics_is_named_if_it_is_not_complete(
+    tmp_path: Path, at: int, told: bool
+) -> None:
+    log = f"loading the model\n  0%|          | 0/24 [00:00<?, ?it/s]\r {at * 100 // 24}%|#  | {at}/24 [00:09<01:00, 1it/s]\n"
+    found = diagnose(run_of(tmp_path, "train.log", log))
+    assert found.verdict == "unjudged"
+    assert ("The last progress bar reached 2 of 24." in found.headline) is told
