@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,17 +19,20 @@ from typing import Any, NamedTuple
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.diagnosis.check import Check
 from grpo_doctor.diagnosis.wording import rendered
+from tests.test_check_examples import examples
 
 PAGE = Path(__file__).parents[1] / "docs" / "messages.md"
+SAMPLES: dict[str, Any] = tomllib.loads((Path(__file__).parent / "message_samples.toml").read_text(encoding="utf-8"))
 HEAD = """# Messages
 
-Every message of every check, with sample values. `‹name›` stands for a word or phrase that the check fills in; the
-phrases are listed below the message. `make messages` writes this page.
+Every message of every check, with sample values. The first messages of a check are those of the examples on its page.
+The indented phrases are parts of its messages. `make messages` writes this page.
 """
 PATTERN = re.compile(r"[\\|^$]|\{[^a-z]")
 """Regular expressions are not phrases of a message."""
-
-
+QUOTED = re.compile(r"\w+(?: at step \d+)?: (.+)")
+"""The sentence after an example that fires: severity, step and message."""
+WORDS = re.compile(r"[a-z]{2}")
 OF_EVENTS = ("seen", "message_of")
 """Functions that take kinds of events."""
 
@@ -40,12 +44,17 @@ class Texts(NamedTuple):
     phrases: list[str]
 
 
-def sample(message: str) -> str:
-    """Return a message with sample values."""
+def sample(code: str, message: str) -> str:
+    """Return a message of a check with sample values; `‹name›` stands for a word without a sample."""
+    own = {**SAMPLES, **SAMPLES.get(code, {})}
     values: dict[str, object] = {}
     for _, name, spec, _ in Formatter().parse(message):
-        if name:
-            values[name] = (137.0 if ".0f" in spec else 0.42) if spec else f"‹{name}›"
+        if not name:
+            continue
+        value = own.get(name, f"‹{name}›")
+        if spec and isinstance(value, str):
+            value = 137.0 if ".0f" in spec else 0.42
+        values[name] = value
     return rendered(message, values)
 
 
@@ -117,13 +126,32 @@ def _unique(found: list[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
+def quoted(check: Check) -> list[str]:
+    """Return the messages that the examples on the page of a check quote."""
+    return _unique([found[1] for one in examples(check) if (found := QUOTED.fullmatch(one.expected))])
+
+
 def entry(check: Check) -> str:
-    """Return the section of the page on one check."""
-    found = texts(check)
+    """Return the section of the page on one check: the messages that its examples quote, and the others with sample
+    values."""
+    found, shown = texts(check), quoted(check)
+    sentences = [text for text in found.sentences if WORDS.search(_without_values(text))]
+    shown += [sample(check.code, text) for text in sentences if not any(_form(text).fullmatch(one) for one in shown)]
+    phrases = [sample(check.code, text) for text in found.phrases if not any(_form(text).search(one) for one in shown)]
     lines = [f"## {check.code} {check.name}", "", check.title, ""]
-    lines += [f"- {sample(sentence)}" for sentence in found.sentences]
-    lines += [f"    - {sample(phrase)}" for phrase in found.phrases]
+    lines += [f"- {sentence}" for sentence in shown]
+    lines += [f"    - {phrase.strip(' ,;.:')}" for phrase in phrases]
     return "\n".join(lines).rstrip()
+
+
+def _without_values(text: str) -> str:
+    return "".join(literal for literal, *_ in Formatter().parse(text))
+
+
+def _form(text: str) -> re.Pattern[str]:
+    """Return the pattern of the messages that a template can produce."""
+    parts = (re.escape(literal) + ("" if name is None else ".*?") for literal, name, *_ in Formatter().parse(text))
+    return re.compile("".join(parts))
 
 
 def page() -> str:

@@ -119,7 +119,7 @@ def templates(check: Check) -> list[str]:
 def test_messages_and_titles_are_plain_english(family: str) -> None:
     found = []
     for check in checks_of(family):
-        for text in (check.title, *map(messages.sample, templates(check))):
+        for text in (check.title, *(messages.sample(check.code, text) for text in templates(check))):
             found += [f"{check.code}: {form}" for form in banned(text)]
             found += [f"{check.code}: too long: {sentence}" for sentence in too_long(text)]
     assert found == []
@@ -224,7 +224,9 @@ def test_sentences_of_the_diagnosis_write_numbers_with_the_one_function(name: st
 
 
 def test_the_page_of_messages_is_that_of_the_checks() -> None:
-    assert messages.PAGE.read_text(encoding="utf-8") == messages.page(), "run make messages"
+    page = messages.page()
+    assert re.findall("‹.*?›", page) == [], "add a sample to tests/message_samples.toml"
+    assert messages.PAGE.read_text(encoding="utf-8") == page, "run make messages"
 
 
 @pytest.mark.parametrize(
