@@ -18,7 +18,7 @@ def generation_batch_not_whole_groups(
     of processes is known. For prime-rl, the check uses `orchestrator.batch_size`. The check fires if the batch is not
     divisible by the number of responses per prompt. Severity is info if the command starts a custom script that was not
     read. Such a script may be a fork of an early TRL version, which counts prompts instead of responses. Severity is
-    also info if the number of processes is unknown and the batch of one process is not divisible. Before TRL 0.18,
+    also info if the number of processes is unknown and the batch of one process is not divisible. Before TRL 0.17,
     gradient accumulation does not count.
 
     ## Why it matters

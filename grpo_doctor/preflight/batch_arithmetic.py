@@ -8,7 +8,7 @@ from ..advisories.releases import before
 from ..run import Table
 from .configuration import Configuration
 
-ACCUMULATED = "0.18"
+ACCUMULATED = "0.17"
 """First TRL version in which the accumulated batches form one generation batch. In earlier versions, each batch was a
 generation batch."""
 RESPONSES = "0.15"

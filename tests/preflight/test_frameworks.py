@@ -91,7 +91,7 @@ MEANT: list[tuple[str, str, dict[str, Any]]] = [
     ),
     ("a.sh", SKY.format(more=""), {"group_size": 5, "max_new_tokens": 1024, "kl_coef": 0.001}),
     ("a.sh", SKY.format(more="trainer.placement.policy_num_gpus_per_node=4"), {"world_size": 4}),
-    # accumulated batches are one generation batch since TRL 0.18
+    # accumulated batches are one generation batch since TRL 0.17
     ("a.py", TRL.format(pin=""), {"batch_a_process": 8, "generation_batch": None}),
     ("a.py", TRL.format(pin="# trl==0.15.0\n"), {"batch_a_process": 1}),
     (
@@ -203,7 +203,9 @@ UNSLOTH = 'from unsloth import FastLanguageModel\nmodel, _ = FastLanguageModel.f
     [
         ("# trl==0.14.0", PROCESS, 1, "", 6),  # the batch counts prompts
         ("# trl==0.15.0", PROCESS, 4, "", 6),  # it counts responses, each batch is one rollout
-        ("# trl==0.18.0", PROCESS, 4, "", 6),
+        ("# trl==0.16.1", PROCESS, 4, "", 6),
+        ("# trl==0.17.0", PROCESS, 4, "", 6),
+        ("# trl==0.17.0", PROCESS, 2, "", 3),  # accumulated batches are one rollout
         ("# trl==0.18.0", PROCESS, 4, ", steps_per_generation=2", 6),  # an update of three rollouts
         ("# trl==0.18.0", PROCESS, 2, "", 3),
         ("# trl==0.18.0", PROCESS, 1, "", 1.5),
