@@ -28,9 +28,9 @@ def advantage_bound_violation(
 
     ## Why it matters
     The bound is a mathematical identity, so a larger advantage means that one of its assumptions is false. Advantages
-    may be normalised over the batch or scaled twice, groups may be mixed up, or a standard deviation may be a rounding
-    error. A NeMo-RL user reported an advantage of 7428 and a loss of -26 for a group whose rewards differed only in the
-    last bit.
+    may be normalised over the batch or scaled twice, groups may be mixed up, or the divisor may be a rounding error. A
+    NeMo-RL user reported an advantage of 7428 and a loss of -26 for a group whose rewards differed only in the last
+    bit.
 
     ## Example
     ```text
@@ -48,12 +48,12 @@ def advantage_bound_violation(
     No finding.
 
     ## Known false alarms
-    In some logs, the group size differs from the declared K because groups are filtered or padded. Batch normalisation
-    exceeds the bound by design and should be declared.
+    In some logs, the group size differs from the declared K because groups are filtered or padded. Batch-normalised
+    advantages exceed the bound by design; declare batch normalisation in the settings.
 
     ## Remedy
-    Centre and scale per prompt. Treat a group as zero-variance if the range of its rewards is below 1e-8, not if its
-    standard deviation is 0.
+    Centre and scale the advantages within each prompt's group. Treat a group as zero-variance if the range of its
+    rewards is below 1e-8, not if its standard deviation is 0.
 
     ## Sources
     Derived (Samuelson's inequality); NVIDIA-NeMo/RL#4161.

@@ -8,15 +8,15 @@ def advantage_clip_no_op(
     clip: Column = any_of("settings.advantage_clip", "settings.adv_clip", "settings.advantage_clip_range"),
     advantage_ddof: Column = None,
 ) -> Fires:
-    """The advantage clip has no effect, because no group of this size reaches it.
+    """The advantage clip has no effect, because no advantage in a group of this size can reach it.
 
     ## What it sees
     The check fires if advantages are clipped at or above the largest |A| that is possible in a group of K responses.
     The largest possible |A| is (K-1)/sqrt(K) with ddof 1, and sqrt(K-1) with ddof 0 or an unknown ddof.
 
     ## Why it matters
-    A setting without effect is misleading. For example, BoBaCai/grpo-dual lists a clip at 3 among its fixes for K = 2,
-    where no advantage can exceed 1. A clip at 3 has an effect only for K of 11 or more.
+    A clip without effect can be mistaken for a fix. For example, BoBaCai/grpo-dual lists a clip at 3 among its fixes
+    for K = 2, where no advantage can exceed 1. A clip at 3 has an effect only for K of 11 or more.
 
     ## Example
     ```text
@@ -32,7 +32,7 @@ def advantage_clip_no_op(
     No finding.
 
     ## Known false alarms
-    The bound does not hold for estimators that do not divide by the group's standard deviation.
+    The bound does not apply to estimators that do not divide by the group's standard deviation.
 
     ## Remedy
     Remove the clip, or set it below the bound to cut outliers (for example, 2.0 for K = 8).

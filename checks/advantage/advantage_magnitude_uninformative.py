@@ -37,8 +37,8 @@ def advantage_magnitude_uninformative(
 
     ## Why it matters
     Dividing by the group's standard deviation removes the scale of the rewards. A gap of 0.001, which may be the noise
-    of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign. arXiv
-    2503.20783 describes the same effect as a question-level difficulty bias.
+    of a judge, moves the policy as much as a gap of 1.0. With two samples, the z-score keeps only the sign of the
+    reward difference. arXiv 2503.20783 describes the same effect as a question-level difficulty bias.
 
     ## Example
     ```text
@@ -57,15 +57,15 @@ def advantage_magnitude_uninformative(
     No finding.
 
     ## Known false alarms
-    Standardisation equalises the sizes of advantages by design. Advantages of equal size are a defect only if the size
-    of the reward is meaningful. No run is known to have collapsed because its advantages had equal sizes. Runs with K =
-    2 learn, but more slowly, because they have fewer samples. After the same number of steps, runs with K = 2 score
+    Standardisation equalises the sizes of advantages by design. Equal advantage sizes are a defect only if the size of
+    the reward difference is meaningful. No run is known to have collapsed because of equal advantage sizes. Runs with K
+    = 2 learn, but more slowly, because they have fewer samples. After the same number of steps, runs with K = 2 score
     0.27 to 0.50, and runs with K = 8 score 0.63.
 
     ## Remedy
-    Remove the division by the standard deviation, or use groups of eight. The settings are TRL `scale_rewards="none"`,
-    verl `algorithm.norm_adv_by_std_in_grpo=False`, OpenRLHF `--algo.advantage.estimator dr_grpo`, and
-    `A = r - r.mean()` in a custom trainer.
+    Remove the division by the standard deviation, or use groups of eight responses. In TRL, set `scale_rewards="none"`.
+    In verl, set `algorithm.norm_adv_by_std_in_grpo=False`. In OpenRLHF, set `--algo.advantage.estimator dr_grpo`. In a
+    custom trainer, use `A = r - r.mean()`.
 
     ## Sources
     arXiv 2503.20783 (Dr. GRPO); BoBaCai/grpo-dual, option A; TRL documentation of `scale_rewards`.

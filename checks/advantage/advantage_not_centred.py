@@ -20,9 +20,10 @@ def advantage_not_centred(
 
     ## What it sees
     The check fires if all advantages have the same sign, which is impossible in centred groups. The check also fires if
-    the mean of the advantages is further from 0 than their standard deviation. Finally, the check fires if the mean and
-    standard deviation of A are within 2% of those of the rewards, so that A = r. One of the three conditions must hold
-    on 3 of 5 rows. Severity is error if the run declares a group-relative normaliser, and warning otherwise.
+    the mean of the advantages is farther from 0 than one standard deviation. Finally, the check fires if the mean and
+    standard deviation of the advantages are within 2% of those of the rewards, because the advantages then equal the
+    rewards. One of the three conditions must hold on 3 of 5 rows. Severity is error if the run declares a
+    group-relative normaliser, and warning otherwise.
 
     ## Thresholds
     - `same`: maximum relative difference at which the mean and standard deviation of A count as equal to those of the
@@ -32,7 +33,7 @@ def advantage_not_centred(
     If every sample is its own group, the group mean is the reward of that sample. For a group of one response, verl
     uses a mean of 0 and a standard deviation of 1, so the raw reward becomes the advantage. Every response with a
     positive reward is then reinforced, whether correct or not. In Search-R1 v0.1, wrong group ids made every response
-    its own group ("GRPO degrades"). The variance of the gradient grows with the square of the mean reward.
+    its own group (reported as "GRPO degrades"). The variance of the gradient grows with the square of the mean reward.
 
     ## Example
     ```text
@@ -48,14 +49,15 @@ def advantage_not_centred(
     No finding.
 
     ## Known false alarms
-    REINFORCE without a baseline, and training only on responses with positive rewards, are not centred by design.
-    Overlong masking or filtering after the normalisation shifts the mean slightly, by far less than the limit.
-    Uncentred advantages alone did not make a run collapse: over 3 seeds, the score was 0.65, compared with 0.63 for the
-    reference run. The finding is therefore reported as a note unless it explains another finding.
+    By design, advantages are not centred in REINFORCE without a baseline, or if training uses only responses with
+    positive rewards. Overlong masking or filtering after the normalisation shifts the mean advantage, but by far less
+    than the limit. Uncentred advantages alone did not make a run collapse: over 3 seeds, the score was 0.65, compared
+    with 0.63 for the reference run. The finding is therefore reported as a note unless it explains another finding.
 
     ## Remedy
-    Set one uid per prompt before the batch is repeated K times, and compute advantages before any shuffle. TRL needs no
-    setting. Custom trainer: `A = r.view(-1, K) - r.view(-1, K).mean(1, keepdim=True)`.
+    Set one uid per prompt before the batch is repeated K times, and compute advantages before any shuffle. TRL centres
+    advantages per group without any setting. In a custom trainer, use `A = r.view(-1, K) - r.view(-1, K).mean(1,
+    keepdim=True)`.
 
     ## Sources
     PeterGriffinJin/Search-R1#88; verl `core_algos.py` (a group of one); fault

@@ -7,12 +7,13 @@ from grpo_doctor import Fires, fires, probe, probes
 def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
     """## What this certifies, and what it does not
     The probe passes groups with very different mean rewards to the trainer's own function. In every group, the mean
-    advantage must be 0 (within 5% of the largest |A|), and the advantages must rise with the rewards. No group may have
-    only zero advantages. The probe certifies grouping and centring for complete groups in order. The probe does not
-    certify the scale, or that the trainer passes complete groups in order, which ADV006 checks in the log.
+    advantage must be 0 (within 5% of the largest |A|), and the advantages must rise with the rewards. At least one
+    advantage of each group must differ from 0. The probe certifies grouping and centring for complete groups in order.
+    The probe does not certify the scale. Whether the trainer passes complete groups in order is checked only in the
+    log.
 
     ## Thresholds of the probe
-    - `limit`: maximum absolute mean advantage, as a share of the largest |A|, of a group that counts as centred.
+    - `limit`: maximum absolute mean advantage of a group that counts as centred, as a share of the group's largest |A|.
     """
     import torch
 

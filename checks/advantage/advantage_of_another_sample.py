@@ -14,21 +14,21 @@ def advantage_of_another_sample(
     """Rewards or advantages are assigned to the wrong responses.
 
     ## What it sees
-    The probe runs one whole `update` on up to four prompts. Sampling is scripted, and every response is different. A
-    scripted `verify` replaces the reward function, records the prompt and the response of each call, and returns a
-    different reward for each response. The gradient with respect to the logits then shows the advantage applied to each
-    response. Every response must be scored for the prompt that it was sampled for. Of two responses to one prompt, the
-    response with the lower reward must not become more likely while the other becomes less likely. If all advantages of
-    a group have one sign, and signs do not follow the batch's rewards either, groups mix responses to different
-    prompts.
+    The probe runs one whole `update` on up to four prompts. The probe scripts the sampling, so that every response is
+    different. A scripted `verify` replaces the reward function, records the prompt and the response of each call, and
+    returns a different reward for each response. The gradient with respect to the logits then shows the advantage
+    applied to each response. Every response must be scored for the prompt that it was sampled for. Of two responses to
+    one prompt, the response with the lower reward must not become more likely while the other becomes less likely. If
+    all advantages of a group have the same sign, and the batch's rewards do not explain the signs, groups mix responses
+    to different prompts.
 
     ## Why it matters
     A wrong `repeat_interleave`, a `view` with swapped axes, or a shuffle of one of two lists trains the policy on the
     advantages of other responses. Reward and loss curves look normal, but the reward does not rise.
 
     ## What this certifies, and what it does not
-    The probe certifies the path from prompt and response to the applied advantage, for a few prompts in one batch. The
-    probe certifies neither the reward function (REW012) nor the size of the advantages (ADV007, ADV014).
+    The probe certifies that each response gets its own advantage, for a few prompts in one batch. The probe certifies
+    neither the reward function (REW012) nor the size of the advantages (ADV007, ADV014).
 
     ## Known false alarms
     Some trainers replace a response's reward by design, for example with the reward of the best response in its group.

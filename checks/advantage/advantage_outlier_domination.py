@@ -20,7 +20,7 @@ def advantage_outlier_domination(
 
     ## Thresholds
     - `limit`: largest |A| above which one sample dominates. If the standard deviation is recorded, the limit also
-      applies to the largest |A| in standard deviations.
+      applies to the largest |A| measured in standard deviations.
 
     ## Why it matters
     With one mean and standard deviation for the whole batch, advantages are unbounded. A single extreme reward

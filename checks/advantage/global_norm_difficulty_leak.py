@@ -55,8 +55,8 @@ def global_norm_difficulty_leak(
     visible harm.
 
     ## Remedy
-    Centre per group and scale per batch: OpenRLHF `reinforce_baseline`, TRL `scale_rewards="batch"`, verl
-    `algorithm.adv_estimator=reinforce_plus_plus_baseline`.
+    Centre advantages per group and scale them per batch. Set `reinforce_baseline` in OpenRLHF, `scale_rewards="batch"`
+    in TRL, or `algorithm.adv_estimator=reinforce_plus_plus_baseline` in verl.
 
     ## Sources
     arXiv 2501.03262, 2508.08221; BoBaCai/grpo-dual, option C.

@@ -28,8 +28,8 @@ def k2_sign_only_advantage(
 
     ## Why it matters
     With two samples, the z-score keeps only the sign: a reward gap of 0.001 has the same weight as a gap of 1. With
-    graded rewards, the size of the reward gap is lost. A group size of two is **not** a cause of collapse: the bound on
-    |A| increases with K. If a K=2 run collapses, look for another cause.
+    graded rewards, the size of the reward gap is lost. A group size of two does **not** cause a collapse: the bound on
+    |A| is smallest for K = 2. If a K=2 run collapses, look for another cause.
 
     ## Example
     ```text
@@ -46,7 +46,8 @@ def k2_sign_only_advantage(
     No finding.
 
     ## Known false alarms
-    Binary rewards have only one gap size, so no signal is lost. The severity never exceeds warning.
+    With binary rewards, all reward gaps have the same size, so no signal is lost. The severity is therefore at most
+    warning.
 
     ## Remedy
     With graded rewards, sample more responses per prompt or do not divide by the standard deviation. If K must stay

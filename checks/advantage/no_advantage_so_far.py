@@ -28,12 +28,12 @@ def no_advantage_so_far(
     ## What it sees
     The check fires if the smallest and largest advantages are 0 on every row so far. Without recorded advantages, the
     check fires if every group has equal rewards. The check also fires if the batch rewards have no spread (reward_std,
-    or reward_max minus reward_min, is at most 1e-6) and a constant mean. Severity is info on the first two rows and
-    warning starting at the third. Severity is also warning if all recorded advantages are 0 on at least 80% of 20 or
-    more rows. Severity is error starting at row 20 if advantages are 0 although the rewards of the batch differ. REW001
-    covers rewards that are identical for 20 steps. The check is silent once the reward has gained. Rewards without
-    spread are not judged if the baseline is a critic (`adv_estimator` gae), because identical rewards can then have
-    nonzero advantages.
+    or reward_max minus reward_min, is at most 1e-6) and the mean reward is constant. Severity is info on the first two
+    rows and warning from the third row. Severity is also warning if all recorded advantages are 0 on at least 80% of
+    the rows, once there are 20 rows. From row 20, severity is error if advantages are 0 although the rewards of the
+    batch differ. REW001 covers rewards that are identical for 20 steps. The check is silent once the reward has gained.
+    Identical rewards are not judged if a critic is the baseline (`adv_estimator` gae), because their advantages can
+    then differ from 0.
 
     ## Thresholds
     - `rows`: minimum number of rows without any advantage for severity warning. The first rows of a hard task may have

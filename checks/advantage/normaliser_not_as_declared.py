@@ -8,17 +8,18 @@ def normaliser_not_as_declared(advantages: Any, settings: Any = None, *, limit: 
     """Advantages are normalised over a different scope than declared.
 
     ## What it sees
-    The probe passes one group to the trainer's own function twice: with similar and with widely spread rewards in the
-    other group. If `settings["normaliser"]` or `settings["scale_rewards"]` is `group` or `none`, the other group must
-    not change the advantages. If the setting is `batch`, the other group must change the advantages.
+    The probe passes the same group to the trainer's own function twice. The rewards of a second group in the batch are
+    similar in one call and widely spread in the other. If `settings["normaliser"]` or `settings["scale_rewards"]` is
+    `group` or `none`, the second group must not change the advantages of the first. If the setting is `batch`, the
+    second group must change them.
 
     ## Thresholds
     - `limit`: change in an advantage, as a share of the group's largest advantage, above which the advantage counts as
-      affected by the other group.
+      affected by the second group.
 
     ## Why it matters
-    If advantages are normalised over the batch, the scale of a group's update depends on the rest of its batch. With a
-    wrong declaration, comparisons with other runs use the wrong name for the method.
+    If advantages are normalised over the batch, the scale of a group's update depends on the rest of its batch. If the
+    declaration is wrong, comparisons with other runs attribute the results to the wrong method.
 
     ## Example
     ```python

@@ -23,7 +23,7 @@ def rank_normalisation_on_ties(
 
     ## What it sees
     The root-mean-square advantage of zero-variance groups should be 0. The check solves mean(A^2) = (1 - z) x
-    rms_live^2 + z x rms_tied^2 for rms_tied, where z is the share of zero-variance groups. The check fires if the root
+    rms_live^2 + z x rms_tied^2 for rms_tied, where z is the share of zero-variance groups. The check fires if this root
     mean square is above 0.3 on 3 of 5 rows and the advantages are ranks. Advantages are ranks if the run declares
     `normaliser = rank`, or if they reach exactly -1 and 1 in groups of more than two. Severity is error while more than
     half of the groups have zero variance.
@@ -64,7 +64,7 @@ def rank_normalisation_on_ties(
     standard deviation of sqrt((n+1)/(3(n-1))) > 0.577.
 
     ## Remedy
-    Use average ranks for ties and 0 for zero-variance groups, or use z-scores.
+    Use average ranks for ties and advantages of 0 for zero-variance groups, or use z-scores.
 
     ## Sources
     Derived; yunsoft2019/Lever-Plus and its follow-up report; fault `rank-advantages` of

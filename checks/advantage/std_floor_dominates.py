@@ -23,12 +23,12 @@ def std_floor_dominates(
 
     ## What it sees
     The check computes the root-mean-square advantage of groups with differing rewards. With division by the group's
-    standard deviation, the expected root mean square is sqrt((K-1)/K). The root mean square is `advantage_rms_live`, or
-    else the standard deviation of the batch's advantages, corrected for zero-variance groups. With
-    `normaliser = group`, the check fires if the root mean square is below 0.5 of the expected value on 5 of 10 rows.
-    Without a declared normaliser, the limit is 0.1, and the advantages must have a larger standard deviation than the
-    rewards. An error requires a declared normaliser and a root mean square below 0.1 of the expected value. In
-    addition, the KL term must contribute more than half of the gradient norm.
+    standard deviation, the expected root mean square is sqrt((K-1)/K). The value is `advantage_rms_live` or, if that is
+    missing, the standard deviation of the batch's advantages, corrected for zero-variance groups. With `normaliser =
+    group`, the check fires if the root mean square is below half of the expected value on 5 of 10 rows. Without a
+    declared normaliser, the limit is a tenth, and the advantages must have a larger standard deviation than the
+    rewards. Severity is error if a normaliser is declared and the root mean square is below a tenth of the expected
+    value. For an error, the KL term must also contribute more than half of the gradient norm.
 
     ## Thresholds
     - `small_share`: root-mean-square advantage, as a share of the expected value, below which advantages are too small
@@ -42,7 +42,7 @@ def std_floor_dominates(
     `clamp(std, min=0.1)`, or a large epsilon, turns z-scores into centred rewards divided by 0.1. Lever-Plus logged
     advantages with a standard deviation of 0.0062: a raw standard deviation of 6e-4 divided by a floor of 0.1. Adam
     cancels the scale, so small advantages alone do no harm. The KL gradient is not scaled down, so it pulls the policy
-    back to the reference and stalls the run (fault `std-floor` of the engine).
+    back to the reference and stalls the run (fault `std-floor` of the built-in engine).
 
     ## Example
     ```text
@@ -58,7 +58,7 @@ def std_floor_dominates(
 
     ## Known false alarms
     Estimators such as `dr_grpo` do not divide by the standard deviation; declare `normaliser = none`. If rewards differ
-    only by noise, the floor is correct, and the rewards need fixing. Rank normalisation cannot give advantages this
+    only by noise, the floor is correct and the rewards are the problem. Rank normalisation cannot give advantages this
     small, because ranks have a standard deviation of at least 0.577.
 
     ## Remedy

@@ -13,7 +13,7 @@ def too_few_live_groups_per_update(
     warning_groups: float = 4.0,
     error_groups: float = 1.0,
 ) -> Fires:
-    """Each update uses the signal of too few groups.
+    """Too few groups with differing rewards contribute to each update.
 
     ## What it sees
     The check counts the groups with differing rewards per step. Severity is warning if the median over 10 steps is
@@ -45,7 +45,7 @@ def too_few_live_groups_per_update(
 
     ## Remedy
     Use at least 32 / (1 - share of zero-variance groups) prompts per step, or accumulate until an update has 8 groups
-    with differing rewards. Code that skips updates must not call `train()` or the scheduler.
+    with differing rewards. Code that skips an update must also skip `train()` and the scheduler step.
 
     ## Sources
     beita6969/colab-grpo's log: 3 groups per step, 82.5% of them zero-variance, which leaves 0.53 per step.

@@ -14,16 +14,16 @@ def run_comparison(found: Comparison) -> Fires | None:
 
     ## What it sees
     The check compares success over the last half of the steps that both runs share, or of the steps since the runs
-    diverged. Success is the held-out score, or else the success rate, the reward or the share of invalid responses, in
-    this order. Severity is **error** if NEW is worse beyond noise, and **info** otherwise.
+    diverged. Success is the first of these metrics that is recorded: held-out score, success rate, reward, share of
+    invalid responses. Severity is **error** if NEW is worse beyond noise, and **info** otherwise.
 
     ## Why it matters
     A change without an effect looks like a small gain as often as like a small loss. At 48% accuracy, a score on 800
     samples has a standard error of sqrt(0.48 · 0.52 / 800) = 1.8 points. The difference between two scores at 48%
     accuracy has a standard error of 2.5 points. To be detected with 80% power at the 5% level, a difference must be 2.8
     standard errors, or 7 points. A gain of 0.38 points (published by yunsoft2019/Lever-Plus after a fix without effect)
-    is within noise, and so is a gain of 1.6 points. A comparison prompt by prompt is more sensitive, because only
-    prompts that exactly one of the two runs answers correctly count (McNemar's test).
+    is within noise, and so is a gain of 1.6 points. A prompt-by-prompt comparison (McNemar's test) is more sensitive,
+    because it counts only prompts that exactly one of the two runs answers correctly.
 
     ## Example
     ```text
@@ -39,9 +39,9 @@ def run_comparison(found: Comparison) -> Fires | None:
     No finding.
 
     ## Known false alarms
-    With one run per side, the variation between seeds is estimated as a share of the range of the metric. With three
+    With one run per side, the variation between seeds is only estimated, as a share of the metric's range. With three
     seeds per side (`--base`, or a folder), the variation is measured. If the reward function changed, the two rewards
-    measure different quantities. Only the reward components show whether the reward function changed.
+    measure different quantities. Compare the reward components to see whether the reward function changed.
 
     ## Remedy
     Use three seeds per side, longer runs, and the same held-out prompts for both sides.

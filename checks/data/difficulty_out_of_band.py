@@ -18,18 +18,18 @@ def difficulty_out_of_band(
     """Most prompts are either always solved or never solved.
 
     ## What it sees
-    Over the last 20 steps, the check counts two kinds of groups: all-correct groups, in which all responses are
-    correct, and all-wrong groups. The check fires if both kinds together make up more than 60% of the groups, and each
-    kind at least 15%. The combined share must also be more than 20 percentage points above the share expected at
-    uniform difficulty. The expected share is p^K + (1-p)^K for K responses per prompt at a mean success rate of p.
-    Groups of fewer than 4 responses are not judged, because their rewards are often equal at any difficulty.
+    Over the last 20 steps, the check counts groups in which all responses are correct and groups in which all responses
+    are wrong. The check fires if both kinds together make up more than 60% of the groups, and each kind at least 15%.
+    The combined share must also be more than 20 percentage points above the share expected at uniform difficulty. The
+    expected share is p^K + (1-p)^K for K responses per prompt at a mean success rate of p. Groups of fewer than 4
+    responses are not judged, because their rewards are often equal at any difficulty.
 
     ## Thresholds
     - `rows`: number of rows over which groups are counted.
     - `settled_share`: combined share of all-correct and all-wrong groups, 0 to 1, above which the check fires.
     - `each_side`: minimum share of all-correct groups, and minimum share of all-wrong groups, 0 to 1.
-    - `excess`: difference between the combined share and the share expected at uniform difficulty that must be
-      exceeded.
+    - `excess`: difference between the combined share and the share expected at uniform difficulty, 0 to 1, above which
+      the check fires.
     - `least_group`: number of responses per prompt below which groups are not judged.
 
     ## Why it matters

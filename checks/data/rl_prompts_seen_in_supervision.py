@@ -11,7 +11,7 @@ def rl_prompts_seen_in_supervision(
 
     ## What it sees
     The probe computes the share of the adapter's prompts whose ids also occur in its supervised pairs. The probe fires
-    if more than 80% of the prompts occur in the supervised pairs.
+    if this share is above 80%.
 
     ## Thresholds
     - `shared_prompts`: share of the prompts that also occur in the supervised pairs, 0 to 1, above which the probe
@@ -41,7 +41,8 @@ def rl_prompts_seen_in_supervision(
     not detect paraphrases, or data that the adapter omits.
 
     ## Known false alarms
-    For a small closed task, no other prompts may exist. A short supervised stage may teach only the format.
+    For a small closed task, no other prompts may exist. A short supervised stage may have taught only the format and
+    not the answers.
 
     ## Remedy
     Split the prompts between the two stages before the supervised stage.

@@ -45,9 +45,9 @@ def invalid_output_share(
     - `patience`: number of rows after which the check reports a format that the policy does not learn.
 
     ## Why it matters
-    Invalid responses teach the policy only that they are invalid. If a default replaces an invalid response, the reward
-    belongs to the default. If a run alternates between two states, the mean describes neither state, so split the share
-    by event.
+    From an invalid response, the policy learns only that the format is wrong. If a default replaces an invalid
+    response, the reward scores the default. If a run alternates between two states, the mean describes neither state,
+    so split the share by event.
 
     ## Example
     ```text
@@ -66,8 +66,8 @@ def invalid_output_share(
     rewarded may never be learned although the reward rises; severity is then at most warning.
 
     ## Remedy
-    Split the share by the preceding event (update or none), read the invalid responses, and look for the cause: GEN001,
-    LEN003 or a template (TOK001).
+    Compute the share separately for rollouts after an update and rollouts without one. Read the invalid responses, and
+    check the causes that GEN001, LEN003 and TOK001 report.
 
     ## Sources
     beita6969/colab-grpo's log.

@@ -52,8 +52,8 @@ def lexical_diversity_fall(
     few word pairs.
 
     ## Remedy
-    Read the samples. If the phrasing is the required format, do nothing. If no format requires the phrasing, sample at
-    temperature 1 and use an entropy target.
+    Read the samples. If the phrasing is the required format, do nothing. Otherwise, sample at temperature 1 and use an
+    entropy target.
 
     ## Sources
     Distinct-n: Li et al. 2016 (arXiv 1510.03055); Vendi score: 2210.02410. The limit of one half is a heuristic.

@@ -51,13 +51,13 @@ def pattern_concentration(
     No finding.
 
     ## Known false alarms
-    In a solved task, one best answer may dominate; the check is silent if the reward has clearly risen. Shares over a
-    whole run hide changes. For example, the run of beita6969/colab-grpo has a top share of 34% with 20 distinct
-    responses among 326, so its responses are not concentrated.
+    In a solved task, one best answer may dominate; the check is silent if the reward has clearly risen. A share over
+    the whole run hides changes during the run. For example, the run of beita6969/colab-grpo has a top share of 34% with
+    20 distinct responses among 326, so its responses are not concentrated.
 
     ## Remedy
-    Compare the reward per response. If the most frequent response scores no higher than others, raise the temperature
-    to 1 and check whether rewards within groups differ again.
+    Compare the rewards of the distinct responses. If the most frequent response scores no higher than others, raise the
+    temperature to 1 and check whether rewards within groups differ again.
 
     ## Sources
     beita6969/colab-grpo; healthy runs of the engine (`grpo-doctor run`), which end with few patterns.

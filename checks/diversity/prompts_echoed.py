@@ -16,10 +16,10 @@ def prompts_echoed(
 
     ## What it sees
     The check averages the share of responses that repeat their prompt over the last 5 rows that record this share. The
-    trainer logs the share, or the check counts repeated prompts in rollouts and saved responses. A response counts as
-    repeating its prompt if four fifths of its first 600 characters occur word for word in its prompt. Severity
-    is **warning** if the share is above 20% and has risen by at least 10 points since the first rows. Severity
-    is **error** if the share is above 50% in a run whose reward has not gained.
+    share is read from the trainer's log, or counted in rollouts and saved responses. A response counts as repeating its
+    prompt if four fifths of its first 600 characters occur word for word in its prompt. Severity is **warning** if the
+    share is above 20% and has risen by at least 10 points since the first rows. Severity is **error** if the share is
+    above 50% in a run whose reward has not gained.
 
     ## Thresholds
     - `some`: share of responses that repeat the prompt, 0 to 1, above which the severity is warning.

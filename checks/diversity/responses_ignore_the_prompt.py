@@ -16,12 +16,11 @@ def responses_ignore_the_prompt(
     """Responses converge on one template and no longer depend on the prompt.
 
     ## What it sees
-    Prompt recovery is how often the most similar other response, by shared words, answers the same prompt. Prompt
-    recovery is scaled so that 0 is the value under a random permutation of the prompts, and 1 is perfect recovery.
-    Prompt recovery is computed on the first 64 responses of a step, provided that several responses answer one prompt.
-    Severity is **warning** if the mean prompt recovery of the last 5 rows is at most a quarter of that of the first
-    rows. The mean prompt recovery of the first rows must be 0.4 or more. Severity is **error** if, in addition, the
-    reward has not gained.
+    Prompt recovery is the share of responses whose most similar other response (by shared words) answers the same
+    prompt. It is scaled so that 0 is the value for randomly permuted prompts and 1 is perfect recovery. It is computed
+    on the first 64 responses of a step if the step has several responses per prompt. Severity is **warning** if the
+    mean prompt recovery of the last 5 rows is at most a quarter of that of the first rows. The mean prompt recovery of
+    the first rows must be at least 0.4. Severity is **error** if the reward has also not gained.
 
     ## Thresholds
     - `before`: minimum prompt recovery of the first rows, which shows that responses depended on their prompts.

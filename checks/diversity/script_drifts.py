@@ -14,9 +14,9 @@ def script_drifts(
 
     ## What it sees
     The check averages the share of letters in a script that the prompts do not use over the last 5 rows that record
-    this share. The trainer logs the share, or the check counts letters in rollouts and saved responses that include
-    their prompts. Severity is **warning** if the share has risen by 10 points since the first rows, and **error** if it
-    is also above 50%.
+    this share. The share is read from the trainer's log, or counted in rollouts and saved responses that include their
+    prompts. Severity is **warning** if the share has risen by 10 points since the first rows, and **error** if it is
+    also above 50%.
 
     ## Thresholds
     - `share`: minimum rise in the share of letters in another script, 0 to 1. Single symbols, names and quotations

@@ -25,7 +25,8 @@ def within_group_duplicates(
     - `bad`: distinct responses divided by all responses, 0 to 1, below which the severity is error.
 
     ## Why it matters
-    Duplicates get equal rewards, so their group has no advantage and no gradient. The rollouts are wasted.
+    Duplicates get equal rewards, so a group of duplicates has no advantage and no gradient. The rollouts of such groups
+    are wasted.
 
     ## Example
     ```text

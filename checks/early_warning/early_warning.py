@@ -21,12 +21,12 @@ def early_warning(
     """Several early indicators of a collapse have moved at the same time.
 
     ## What it sees
-    The check compares the mean of the last 10 rows with the mean of the previous 20 rows. An indicator has moved if its
-    mean changed by more than 2 standard deviations of the noise from row to row. Reward spread, entropy and distinct
-    responses count as moved if they fall. Zero-variance groups, the mismatch between rollout engine and trainer, and
-    the gradient norm count as moved if they rise. If three of the six indicators have moved and the reward does not
-    rise, the severity is info. Severity is warning while the reward also falls by more than 2 standard deviations of
-    its noise. The check fires on 3 of 5 rows.
+    The check compares the mean of each indicator over the last 10 rows with its mean over the previous 20 rows. An
+    indicator has moved if its mean changed by more than 2 standard deviations of the noise from row to row. Reward
+    spread, entropy and distinct responses count as moved if they fall. Zero-variance groups, the mismatch between
+    rollout engine and trainer, and the gradient norm count as moved if they rise. Severity is info if at least three of
+    the six indicators have moved and the reward does not rise. Severity is warning if the reward also falls by more
+    than 2 standard deviations of its noise. The condition must be true on 3 of 5 rows.
 
     ## Thresholds
     - `moved_sigmas`: change, in standard deviations of the noise from row to row, above which an indicator counts as
@@ -56,12 +56,13 @@ def early_warning(
     No finding.
 
     ## Known false alarms
-    Convergence moves three of the indicators in the same direction, so the check also requires that the reward does not
+    Convergence also moves three of the indicators in these directions, so the check requires that the reward does not
     rise. The lead time of ten to fifty steps is a heuristic.
 
     ## Remedy
-    Save a checkpoint now. Then look at the first indicator that moved. Mismatch and gradient norm point to the update.
-    Entropy and duplicates point to the policy, and zero-variance groups point to the data.
+    Save a checkpoint now. Then find the indicator that changed earliest. If it is the mismatch or the gradient norm,
+    check the update. If it is entropy or distinct responses, check the policy. If it is the share of zero-variance
+    groups, check the data.
 
     ## Sources
     RAGEN (arXiv 2504.20073: reward spread falls before the mean; gradient spikes mark the point of no return).

@@ -54,27 +54,28 @@ def entropy_collapse(
     - Entropy is *low from the start* if H0 is below 0.15 and H is below 0.1.
     - Entropy has *collapsed* if H0 is at least 0.15 and H is below a tenth of H0 or below 0.05.
 
-    Severity is info, or warning if the reward has not gained and is not near its maximum. For a low start, the severity
-    stays info if, after ten rewards, more than half of the groups are known to have differing rewards. A collapse is an
-    error if the reward has fallen from its best level. A collapse is also an error if H was below 0.05 on more than
-    half of ten or more rows without a gain in reward.
+    Severity is info, or warning if the reward has not gained and is not near its maximum. If entropy was low from the
+    start, severity stays info once more than half of the groups in ten rewards are known to have differing rewards. A
+    collapse is an error if the reward has fallen from its best level. A collapse is also an error if H was below 0.05
+    on more than half of ten or more rows without a gain in reward.
 
-    Zero-variance groups and duplicate, short or invalid responses have separate checks, whose findings ENT001 explains.
-    The check fires on 3 of 5 rows and clears after 5 rows without the condition. The onset is the step at which entropy
-    fell below 30% of its first value.
+    Zero-variance groups, and duplicate, short or invalid responses have separate checks. ENT001 explains their
+    findings. The check fires on 3 of 5 rows and clears after 5 rows without the condition. The reported onset is the
+    step at which entropy fell below 30% of its first value.
 
     ## Thresholds
-    - `low_start_nats`: entropy, nats per token, below which entropy counts as still low in a run that started low.
+    - `low_start_nats`: entropy, nats per token, below which the entropy of a run that started low counts as still low.
     - `spent_below_share`: ratio of entropy to its first value below which entropy counts as collapsed.
     - `floor_nats`: entropy, nats per token, below which entropy counts as collapsed regardless of its first value.
     - `solved_share`: reward, as a share of 1 or of the largest single reward, above which low entropy is expected.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which the rewards within groups are known to
+      differ.
     - `rows`: minimum number of rows for an error without a fall in reward. `rows` is also the minimum number of
       recorded rewards at which a low start stays at info.
 
     ## Why it matters
     Without entropy, the K responses to a prompt are identical: their rewards are equal, the groups have zero variance,
-    and there is no gradient. Entropy falls per update by about lr x Cov(log p, A): high-probability tokens with a
+    and there is no gradient. Each update lowers entropy by about lr x Cov(log p, A), so high-probability tokens with a
     positive advantage reduce entropy.
 
     ## Example
@@ -91,18 +92,20 @@ def entropy_collapse(
     No finding.
 
     ## Known false alarms
-    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy, and a TRL run starts at
-    0.05 nats and learns (11 → 37%). On a small task that is solved, entropy may be 0.08 nats, with zero variance in
-    half of the groups. A gain in reward, or a reward above 0.8 of its maximum (of 1, on a scale of 0 to 1), therefore
-    silences the check. Some trainers print an entropy of exactly 0 if all responses are masked, or if they do not
-    compute entropy; such rows are skipped. Entropies below 0 are summed log-probabilities and are also skipped.
+    Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy. A TRL run starts at 0.05
+    nats, and its score rises from 11% to 37%. On a small task that is solved, entropy may be 0.08 nats while half of
+    the groups have zero variance. Therefore, the check is silent if the reward has gained or is above 0.8 of its
+    maximum (which is 1 for rewards between 0 and 1). Some trainers print an entropy of exactly 0 if all responses are
+    masked, or if they do not compute entropy; such rows are skipped. Negative values are summed log-probabilities and
+    are also skipped.
 
     ## Remedy
     Verify the sign of the entropy term first. Then raise the upper clip bound (only with more than one update per
-    rollout), and try covariance clipping. Next, use an adaptive bonus, fill the batch with groups of differing rewards,
-    and sample at temperature 1. Lower the learning rate last, or first if another finding also recommends a lower
-    learning rate. If entropy was already low at step 0 or 1, check the supervised stage and the template first, because
-    RL is not the cause. A collapsed policy does not recover in place: roll back to a checkpoint before the onset.
+    rollout), and try covariance clipping. Next, use an adaptive bonus, fill the batch with groups whose rewards differ,
+    and sample at temperature 1. Lower the learning rate last, unless another finding also recommends a lower learning
+    rate. If entropy was already low at step 0 or 1, check the supervised stage and the template first, because RL is
+    not the cause. A collapsed policy does not recover if training continues: roll back to a checkpoint before the
+    onset.
 
     ## Sources
     arXiv 2505.22617 (law and effect sizes), 2503.14476 (clip-higher); BoBaCai/grpo-dual; real public runs of

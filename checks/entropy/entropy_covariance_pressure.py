@@ -17,10 +17,11 @@ def entropy_covariance_pressure(
     """High-probability tokens receive more and more of the advantage, which predicts an entropy collapse.
 
     ## What it sees
-    The check uses the covariance of token log-probability and advantage. The covariance must be positive on 8 of the
-    last 10 rows and rise over the last 20 rows (Kendall's tau above 0.4). Entropy must still be above half of its first
-    value. The check extrapolates entropy over the next 50 rows from its current slope. Severity is warning if the
-    forecast is below a tenth of the first entropy, unless the reward gains. The check fires on 3 of 5 rows.
+    The check uses the covariance between token log-probability and advantage. The covariance must be positive on 8 of
+    the last 10 rows and rise over the last 20 rows (Kendall's tau above 0.4). Entropy must still be above half of its
+    first value. The check extrapolates entropy over the next 50 rows from its current slope. Severity is info, or
+    warning if the forecast is below a tenth of the first entropy and the reward does not gain. The check fires on 3 of
+    5 rows.
 
     ## Thresholds
     - `rows`: number of rows over which the trend of the covariance and the slope of the entropy are computed.
@@ -45,12 +46,11 @@ def entropy_covariance_pressure(
     No finding.
 
     ## Known false alarms
-    Every run that learns has a positive covariance for a while, so the severity is usually only info. The forecast is
-    linear.
+    The covariance is positive for a while in every run that learns, so the severity is usually only info. The forecast
+    assumes that entropy falls linearly.
 
     ## Remedy
-    If the reward gains, do nothing yet. If the reward does not gain, raise the upper clip bound or use an entropy
-    target.
+    If the reward gains, do not change anything yet. Otherwise, raise the upper clip bound or use an entropy target.
 
     ## Sources
     arXiv 2505.22617 (entropy change and covariance). The lead time is a heuristic.

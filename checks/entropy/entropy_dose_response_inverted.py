@@ -24,8 +24,8 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     """The entropy coefficient was raised repeatedly, but entropy did not increase.
 
     ## What it sees
-    A raise is a coefficient that is at least 1.5 times the coefficient of the last raise (or of the first row). A raise
-    has no effect if entropy stays below 105% of its value at the raise on all of the next 20 rows. Severity is warning
+    A raise is a coefficient that is at least 1.5 times the coefficient at the last raise (or on the first row). A raise
+    has no effect if entropy stays below 105% of its value at the raise on each of the next 20 rows. Severity is warning
     after two raises without an effect. A raise with an effect resets the count. `grpo-doctor compare` compares runs
     that differ only in the coefficient.
 
@@ -33,8 +33,8 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     - `raises`: minimum number of consecutive raises of the coefficient without an increase in entropy.
 
     ## Why it matters
-    Raising the coefficient is the cheapest test of the term's sign: with the correct sign, entropy must eventually
-    rise. In BoBaCai/grpo-dual, a flipped sign was the reason that repeated raises had no effect.
+    Raising the coefficient is the cheapest test of the sign of the entropy term: with the correct sign, entropy must
+    eventually rise. In BoBaCai/grpo-dual, repeated raises had no effect because the sign was flipped.
 
     ## Example
     ```text
@@ -50,11 +50,11 @@ def entropy_dose_response_inverted(entropy_mean: Column, entropy_coef: Column, *
     No finding.
 
     ## Known false alarms
-    An adaptive coefficient rises in small steps; the check counts one raise per factor of 1.5. Other settings
+    An adaptive coefficient rises in small steps, so the check counts one raise per factor of 1.5. Other settings
     (temperature, clip bounds) may change together with the coefficient and hide its effect.
 
     ## Remedy
-    Verify the sign of the term before the next raise. Remove the bonus until the sign is verified.
+    Verify the sign of the entropy term before the next raise. Remove the bonus until the sign is verified.
 
     ## Sources
     BoBaCai/grpo-dual: coefficient 0.2 → 0.5 → 2.5 → 6.0 with entropy 0.21-0.47, sign flipped throughout.
@@ -94,7 +94,8 @@ def _watch(state: list[Any], entropy: float, coef: float) -> tuple[list[Any], fl
 def dose_and_response(found: Comparison, *, factor: float = 1.5) -> Fires | None:
     """## Across runs
     The comparison covers two runs that differ only in the entropy coefficient, by a factor of 1.5 or more. Severity is
-    error if the run with the larger coefficient has lower entropy, beyond noise. A working bonus raises entropy.
+    error if the run with the larger coefficient has lower entropy, beyond noise. A bonus with the correct sign raises
+    entropy.
 
     ## Thresholds across runs
     - `factor`: minimum ratio of the larger to the smaller coefficient.

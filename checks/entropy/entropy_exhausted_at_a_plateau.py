@@ -23,15 +23,16 @@ def entropy_exhausted_at_a_plateau(
 
     ## Thresholds
     - `left`: ratio of entropy to its first value below which too little entropy is left to explore.
-    - `nats`: entropy, nats per token, below which a policy counts as repeating itself. An entropy of 0.1 nats
-      corresponds to a choice among three tokens at every tenth position.
+    - `nats`: entropy, nats per token, below which the responses of the policy count as repetitions. An entropy of 0.1
+      nats corresponds to a uniform choice among three tokens at every tenth position.
     - `none`: entropy, both as a share of its first value and in nats per token, below which the severity is warning.
       Published runs that keep learning end at 5% to 10% of their first entropy.
     - `share`: minimum length of the plateau, as a share of the steps, 0 to 1.
 
     ## Why it matters
-    Rewards are compared within a group. A policy without entropy gives the same response K times. Groups of identical
-    responses have no variance, and the policy never solves the prompts that it gets wrong. More steps do not help.
+    Rewards are compared within a group. A policy without entropy gives the same response K times, so the rewards of a
+    group have no variance. The policy then never solves the prompts that it gets wrong. More training steps do not
+    help.
 
     ## Example
     ```text
@@ -48,7 +49,7 @@ def entropy_exhausted_at_a_plateau(
     No finding.
 
     ## Known false alarms
-    If the answer to a task is a few fixed tokens, low entropy is the goal.
+    If the answer to a task is a fixed sequence of a few tokens, low entropy is the goal.
 
     ## Remedy
     Roll back to a checkpoint from before the plateau. Raise the upper clip bound, sample at temperature 1, or set the

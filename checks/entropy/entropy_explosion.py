@@ -33,30 +33,33 @@ def entropy_explosion(
     ## What it sees
     The check uses the token-mean entropy, in nats.
 
-    - Severity is **warning** if the entropy is above twice that of the first row and above 1.0 nat, on 5 of 10 rows.
+    - Severity is **warning** if the entropy is above twice its value on the first row and above 1.0 nat, on 5 of 10
+      rows.
     - Severity is **error** if the reward has fallen from its best level. Severity is also error if the reward is below
       its first level by more than half of the smallest detectable difference. Finally, severity is error if the reward
-      is known and half of the responses are truncated or invalid.
-    - Severity is **critical** if, in addition, responses are 50% longer than on the first row, or the truncated or
-      invalid share rose by 0.2.
+      is recorded and half of the responses are truncated or invalid.
+    - An error becomes **critical** if responses are 50% longer than on the first row, or the share of truncated or
+      invalid responses rose by 0.2.
     - Severity stays **info** if entropy is at most 3 nats, responses more than doubled in length, and truncation rose
-      by 0.15 or the reward fell. In longer contexts, entropy rises by itself, so the length explosion (LEN002) is the
-      cause. Above 3 nats, the policy generates noise and does not end its responses.
+      by 0.15 or the reward fell. Entropy rises by itself in longer contexts, so the cause is then the length explosion
+      (LEN002). Above 3 nats, the policy generates noise and does not end its responses, so this exception does not
+      apply.
 
-    The onset is the last step at which entropy crossed the geometric mean of its lowest value and the limit.
+    The reported onset is the last step at which entropy crossed the geometric mean of its lowest value and the limit.
 
     ## Thresholds
     - `grown_factor`: ratio of entropy, and of response length, to the first value, above which entropy or length has
       exploded.
     - `least_nats`: entropy, nats per token, below which the check is silent.
     - `longer`: ratio of response length to its first value above which an error becomes critical.
-    - `broken_rise`: minimum rise in the share of truncated or invalid responses at which an error becomes critical.
+    - `broken_rise`: minimum rise in the share of truncated or invalid responses, 0 to 1, at which an error becomes
+      critical.
     - `random`: entropy, nats per token, above which the text counts as noise.
     - `mostly`: minimum share of truncated or invalid responses, 0 to 1, for severity error.
 
     ## Why it matters
     Above about 1 nat per token, text becomes incoherent: answers run to the length limit and become invalid. If every
-    answer is invalid, every response gets the lowest reward, and no gradient remains for recovery.
+    answer is invalid, all rewards are equal, and no gradient remains for recovery.
 
     ## Example
     ```text
@@ -70,15 +73,14 @@ def entropy_explosion(
     No finding.
 
     ## Known false alarms
-    The entropy of a reasoning run may rise from 0.3 to 0.8 nats while the run learns; the limit of 1.0 excludes this
-    rise. If the reward gains, the severity stays warning. The entropy of a base model may start above 1.0 nat; the
-    check then fires only if the entropy doubles. Entropy that is measured at a sampling temperature above 1 is larger
-    than the entropy at temperature 1.
+    The entropy of a reasoning run may rise from 0.3 to 0.8 nats while the run learns, so the limit is 1.0 nat. If the
+    reward gains, the severity is at most warning. The entropy of a base model may be above 1.0 nat at the start, so it
+    must also double. Entropy measured at a sampling temperature above 1 is larger than at temperature 1.
 
     ## Remedy
     Set the entropy coefficient to 0, fix the mismatch between rollout engine and trainer, and halve the learning rate.
-    Changing settings does not restore the policy, because zero-variance groups give no gradient. Roll back to the last
-    checkpoint with less than 1.5 times the first entropy and reset the optimizer state.
+    Do not rely on changed settings alone: zero-variance groups give no gradient that could restore the policy. Roll
+    back to the last checkpoint at which entropy was below 1.5 times its first value, and reset the optimizer state.
 
     ## Sources
     rllm#116 ("fine as long as it is < 1"; 2.0 with falling scores), verl PR #781, verl#2738; public runs of

@@ -33,21 +33,22 @@ def entropy_low_before_rl(
     """Entropy was already low before the first update, so RL did not cause it.
 
     ## What it sees
-    The check fires if a log that starts at step 0 or 1 begins with an entropy below 0.15 nats. Entropy must also be
-    below 0.1 nats on 3 of 5 rows. Severity is info, or warning while the reward has not gained and is not near its
-    maximum. Severity stays info if, after ten rewards, more than half of the groups are known to have differing
-    rewards. Rows that are means over an epoch are not judged, because they include updates.
+    The check fires if a log starts at step 0 or 1 with an entropy below 0.15 nats. Entropy must also be below 0.1 nats
+    on 3 of 5 rows. Severity is info, or warning while the reward has not gained and is not near its maximum. Severity
+    stays info once more than half of the groups in ten rewards are known to have differing rewards. Rows that are means
+    over an epoch are not judged, because they include updates.
 
     ## Thresholds
     - `low_start_nats`: entropy of the first row, nats per token, below which entropy counts as low from the start.
     - `stayed_low_nats`: entropy of later rows, nats per token, below which entropy counts as still low.
     - `rows`: minimum number of recorded rewards at which differing rewards within groups keep the severity at info.
-    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which responses are known to differ.
+    - `live_below_share`: share of groups with equal rewards, 0 to 1, below which the rewards within groups are known to
+      differ.
 
     ## Why it matters
     The first rollout shows the policy before RL. Problems in the first rollout come from the supervised stage, the
-    template or the sampling. The entropy coefficient, K, the learning rate and the clip bounds have had no effect yet,
-    so changing them does not help.
+    template or the sampling. At that time, the entropy coefficient, the group size, the learning rate and the clip
+    bounds have had no effect, so changing them does not help.
 
     ## Example
     ```text
@@ -64,13 +65,13 @@ def entropy_low_before_rl(
     No finding.
 
     ## Known false alarms
-    Distilled models and formal tasks start with a low entropy and learn well. For example, a TRL run starts at 0.05
-    nats and solves its task. If the reward gains, the severity is therefore only info. An entropy of exactly 0 on the
-    first row means that entropy was not measured.
+    Distilled models and models for formal tasks start with low entropy and learn well. For example, a TRL run starts at
+    0.05 nats and solves its task. If the reward gains, the severity is therefore only info. An entropy of exactly 0 on
+    the first row means that entropy was not measured.
 
     ## Remedy
     Measure the entropy of the base model and of the supervised checkpoint on the RL prompts, with both templates, at
-    temperature 1. The first low value shows which stage to fix.
+    temperature 1. The first stage with low entropy is the stage to fix.
 
     ## Sources
     The logs of BoBaCai/grpo-dual (three of three start at 0.03 nats); BoBaCai/grpo-dual; public runs of

@@ -22,10 +22,10 @@ def entropy_measurement_inconsistent(
     ## What it sees
     The entropy of a distribution over tokens is at least 0. The check fires if the entropy is below -0.01 on 5 of 10
     rows. For a mean top-1 probability p and V tokens, the mean entropy is between -ln p and h(p) + (1 - p) ln(V - 1).
-    The function h is the entropy of a biased coin. By Jensen's inequality, both bounds also apply to means. The check
-    also fires if the entropy is more than 10% below the lower bound or above the upper bound on 5 of 10 rows. V is the
-    declared `vocab_size`, or 300,000 without a declaration. Rows with p above 0.99 are skipped, because rounding
-    dominates their bounds.
+    Here, h(p) is the entropy of a coin that shows heads with probability p. By Jensen's inequality, both bounds also
+    apply to means over tokens. The check also fires if the entropy is more than 10% below the lower bound or above the
+    upper bound on 5 of 10 rows. V is the declared `vocab_size`, or 300,000 if no size is declared. Rows with p above
+    0.99 are skipped, because rounding dominates their bounds.
 
     ## Thresholds
     - `slack`: distance of entropy outside its bounds, as a share of the bound, above which the check fires.
@@ -33,8 +33,8 @@ def entropy_measurement_inconsistent(
     - `sharp`: probability of the most likely token above which rows are skipped.
 
     ## Why it matters
-    Every check of entropy collapse uses the logged entropy. An entropy that is averaged over padding, measured in bits,
-    or computed after top-k does not describe the policy.
+    Every check of entropy collapse depends on the logged entropy. An entropy that is averaged over padding, measured in
+    bits, or computed after top-k does not describe the policy.
 
     ## Example
     ```text
@@ -58,12 +58,13 @@ def entropy_measurement_inconsistent(
     Warning at step 1: An entropy of -16.7 nats is impossible: the entropy of a distribution over tokens is at least 0.
 
     ## Known false alarms
-    Some trainers log the top-1 probability of the first token but the entropy over the whole response. Strong rounding
-    of either metric may also trigger the check.
+    Some trainers log the top-1 probability of the first token but the entropy over the whole response. If either metric
+    is rounded to few digits, the check may also fire.
 
     ## Remedy
-    Take entropy and probabilities from the same raw logits, over the same response tokens, at temperature 1, in nats. A
-    negative value is usually the mean log-probability of sampled tokens, or a sum with the sign of a loss term.
+    Compute entropy and probabilities from the same raw logits, over the same response tokens, at temperature 1, and
+    report entropy in nats. A negative value is usually the mean log-probability of sampled tokens, or a sum that has
+    the sign of a loss term.
 
     ## Sources
     Algebra (Jensen); verl's and TRL's definition of entropy: full vocabulary, mean over response tokens.

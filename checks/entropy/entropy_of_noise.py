@@ -7,18 +7,19 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
     """The policy generates noise: its entropy equals that of a uniform choice among 150 or more tokens.
 
     ## What it sees
-    Severity is **warning** if the token-mean entropy is above 5 nats. The check uses the mean over five rows, or single
-    rows if the log has fewer. Earlier rows are not needed, so the check also works on the last lines of a log and on a
-    run from a broken checkpoint. ENT003 reports when entropy rose, and whether the reward also fell.
+    Severity is **warning** if the token-mean entropy is above 5 nats. The check uses the mean over five rows, or each
+    row if the log has fewer than five. The check does not compare with earlier rows, so it also works on the last lines
+    of a log and on a run that starts from a broken checkpoint. ENT003 reports when entropy rose and whether the reward
+    also fell.
 
     ## Thresholds
     - `noise`: entropy, nats per token, above which the output counts as noise. An entropy of 5 nats corresponds to 148
-      equally likely tokens; language models have 0.2 to 2 nats at temperature 1.
-    - `largest`: entropy, nats per token, above which the value must be a sum over tokens; 13 is ln of a vocabulary of
-      440,000.
+      equally likely tokens; the usual entropy of language models is 0.2 to 2 nats at temperature 1.
+    - `largest`: entropy, nats per token, above which the value must be a sum over tokens; 13 is the logarithm of a
+      vocabulary of 440,000 tokens.
 
     ## Why it matters
-    Near-random responses contain no answer, the reward is 0, and no gradient leads to recovery.
+    Near-random responses contain no answer, so the reward is 0 and no gradient leads to recovery.
 
     ## Example
     ```text

@@ -25,12 +25,12 @@ def entropy_sign_flip_probe(
     """The entropy bonus lowers entropy: its gradient has the wrong sign or covers the wrong tokens.
 
     ## What it sees
-    The probe uses the gradient that the trainer passes to the optimizer, including gradient surgery. At advantages of
+    The probe uses the gradient that the trainer passes to the optimizer, after any gradient surgery. With advantages of
     zero, only the entropy term remains. The probe also uses the part of the gradient that does not change sign with the
     advantages. To cover every branch of the loss, each sample is tested alone and together with all samples. The
     descent direction must align with the gradient of the mean token entropy of the responses. The cosine with the
     entropy gradient must be at least 0.5, and at least 0.8 for a single sample. A correct sign gives 1, and a flipped
-    sign gives -1. To remove the KL term, the probe copies the policy's weights into the reference model.
+    sign gives -1. To remove the KL term, the probe copies the weights of the policy into the reference model.
 
     ## Thresholds
     - `least_cosine`: minimum cosine of the descent direction with the entropy gradient, for all samples together.
@@ -38,8 +38,8 @@ def entropy_sign_flip_probe(
 
     ## Why it matters
     The log can be correct while the gradient is wrong. In grpo-dual, the printed loss has the correct sign, but the
-    applied gradient has the wrong sign. In grpo-dual, the coefficient was raised from 0.2 to 6 although the term itself
-    made the entropy fall. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
+    applied gradient has the wrong sign. The coefficient in grpo-dual was raised from 0.2 to 6 although the entropy term
+    itself lowered entropy. At coefficients up to 0.1, the records of a single run do not reveal a flipped sign.
 
     ## Example
     ```python
@@ -68,17 +68,17 @@ def entropy_sign_flip_probe(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the direction of the entropy term at the current weights, for the branches that its advantages
-    and single samples reach. The probe does not certify that the coefficient has a sensible size (ENT008). Branches for
-    other settings need a separate adapter.
+    The probe certifies the direction of the entropy term at the current weights, for the branches of the loss that its
+    advantages and single samples reach. The probe does not certify that the coefficient has a sensible size (ENT008).
+    To test branches that depend on other settings, use a separate adapter.
 
     ## Known false alarms
-    Some entropy terms cover only some tokens by design (selected by quantile or covariance). Declare a coefficient of 0
-    in `settings["entropy_coef"]`; the probe is then skipped.
+    By design, some entropy terms cover only some tokens (selected by quantile or covariance). For such a term, declare
+    a coefficient of 0 in `settings["entropy_coef"]`; the probe is then skipped.
 
     ## Remedy
-    Use `-coef * H` in the loss, or subtract the gradient of H in gradient surgery. Then check the size of the
-    coefficient.
+    Use `-coef * H` in the loss, or subtract the gradient of H in gradient surgery. Then check whether the size of the
+    coefficient is sensible (ENT008).
 
     ## Sources
     BoBaCai/grpo-dual; faults `flipped-entropy` and `flipped-entropy-gradient` of the engine.

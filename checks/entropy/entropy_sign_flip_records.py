@@ -29,17 +29,16 @@ def entropy_sign_flip_records(
 
     ## What it sees
     The entropy coefficient must be at least 0.05, and above 0 on at least 8 rows. The check fires if entropy falls over
-    the last 12 rows (Kendall's tau below -0.6). In addition, the logit gap or the top-1 probability must rise over the
+    the last 12 rows (Kendall's tau below -0.6). In addition, the logit gap or the top-1 probability must rise on the
     same rows (tau above 0.4). The policy loss is not used, because it is about 0 in on-policy training. Severity is
     warning, or error if entropy has also fallen below 30% of its first value. Severity is also error if the logged
-    entropy term equals +coef x H within 5%. A term that is added to the loss must be -coef x H. The check fires on 3 of
-    5 rows.
+    entropy term equals +coef x H within 5%. With the correct sign, the term in the loss is -coef x H. The check fires
+    on 3 of 5 rows.
 
     ## Thresholds
     - `rows`: number of rows over which the trends are computed.
     - `tau`: Kendall's tau of entropy below which entropy counts as falling.
-    - `rises`: Kendall's tau of the logit gap or the top-1 probability above which the gap or the probability counts as
-      rising.
+    - `rises`: Kendall's tau above which the logit gap or the top-1 probability counts as rising.
     - `strong`: minimum entropy coefficient at which a bonus should have an effect.
     - `error_below_share`: ratio of entropy to its first value below which the severity is error.
 
@@ -64,13 +63,13 @@ def entropy_sign_flip_records(
     No finding.
 
     ## Known false alarms
-    A log cannot prove a sign. With a small coefficient, a flipped sign looks like a normal fall in entropy, so the
-    absence of a finding proves nothing. TRL, verl and OpenRLHF subtract coef x H and log `entropy_loss` = +H. A logged
-    term counts as a loss term only if it matches coef x H and the coefficient is not 1. A minus sign in the source
-    proves nothing either: -H.mean() is correct if it is added to the loss.
+    A log cannot prove that a sign is wrong. With a small coefficient, a flipped sign looks like a normal fall in
+    entropy, so a missing finding does not prove that the sign is correct. TRL, verl and OpenRLHF subtract coef x H and
+    log `entropy_loss` = +H. A logged term counts as a loss term only if it matches coef x H and the coefficient is not
+    1. A minus sign in the source code does not prove an error either: -H.mean() is correct if it is added to the loss.
 
     ## Remedy
-    Run probe ENT006 on the applied gradient. Do not raise the coefficient before the probe has passed.
+    Run the probe ENT006 on the applied gradient. Do not raise the coefficient before the probe has passed.
 
     ## Sources
     BoBaCai/grpo-dual (printed loss right, applied gradient wrong); trl#5584; fault `flipped-entropy` of the engine.

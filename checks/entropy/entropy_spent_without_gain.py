@@ -15,22 +15,22 @@ def entropy_spent_without_gain(
     gone: float = 0.7,
     rows: int = 36,
 ) -> Fires:
-    """Most of the entropy is gone, and the reward has not increased.
+    """Most of the entropy has been lost, but the reward has not increased.
 
     ## What it sees
-    Starting at row 36, the check fires if the mean entropy of the last 5 rows is at most 30% of the first entropy. In
-    addition, the reward must not have gained since the start, or must have fallen again. Rewards near their maximum are
-    excluded (90% of the best single reward, or of 1 for rewards between 0 and 1). Runs whose held-out score has gained,
-    and logs that start later than their run, are also excluded. The check fires on 5 of 10 rows.
+    From row 36, the check fires if the mean entropy of the last 5 rows is at most 30% of the first entropy. In
+    addition, the reward must not have gained since the start, or must have lost its gain. The check is silent while the
+    reward is near its maximum (90% of the best single reward, or of 1 for rewards between 0 and 1). The check is also
+    silent if the held-out score has gained, or if the log starts later than its run. The check fires on 5 of 10 rows.
 
     ## Thresholds
     - `gone`: minimum share of the first entropy, 0 to 1, that must be lost before the check fires.
     - `rows`: number of rows below which the check is silent.
 
     ## Why it matters
-    Reward gains cost entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs. According to R
-    = b - a exp(H), a policy with little entropy can gain little more. If entropy falls without a gain, entropy was lost
-    to noise, a wrong sign or formatting.
+    A reward gain usually costs entropy. The formula R = b - a exp(H), with reward R and entropy H, fits many runs.
+    According to this formula, a policy with little entropy left can gain little more reward. If entropy falls without a
+    reward gain, the cause is noise, a wrong sign or formatting.
 
     ## Example
     ```text
@@ -46,9 +46,9 @@ def entropy_spent_without_gain(
     No finding.
 
     ## Known false alarms
-    A reward of unknown scale may be at its maximum from the start. The formula is disputed as a prediction, so ENT002
-    predicts nothing. Rows on which every response is truncated and masked show an entropy of 0 and are skipped. Logs
-    whose entropy is 0 on the first row do not measure entropy and are also skipped.
+    A reward whose scale is unknown may be at its maximum from the start. The formula is disputed as a prediction, so
+    ENT002 does not predict a reward. Rows on which every response is truncated and masked show an entropy of 0 and are
+    skipped. Logs whose entropy is 0 on the first row do not measure entropy and are also skipped.
 
     ## Remedy
     First find what removed the entropy: the sign of the entropy term, one-sided clipping, or a format reward that every

@@ -14,7 +14,7 @@ def entropy_surrogate_without_gradient(
     reference: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """The entropy term lacks the entropy gradient: it is detached, or uses only sampled log-probabilities.
+    """The entropy term does not have the gradient of entropy: it is detached, or uses only sampled log-probabilities.
 
     ## What it sees
     As in ENT006, the probe sets the advantages to zero. The probe fires if the remaining gradient is that of the mean
@@ -23,8 +23,8 @@ def entropy_surrogate_without_gradient(
     because the entropy is then detached.
 
     ## Why it matters
-    In on-policy training, the expected gradient of log-probabilities is zero, so the term adds noise and drift but no
-    entropy. The true gradient is -E[log p · grad log p].
+    In on-policy training, the expected gradient of the log-probabilities is zero, so the term adds noise and drift but
+    no entropy. The true gradient of entropy is -E[log p · grad log p].
 
     ## Example
     ```python
@@ -64,7 +64,7 @@ def entropy_surrogate_without_gradient(
     `kl_coef` but no declared entropy coefficient.
 
     ## Remedy
-    Use the full-vocabulary entropy of the logits, on the response mask.
+    Compute the entropy from the logits over the full vocabulary, and average it over the response mask.
 
     ## Sources
     beita6969/colab-grpo, whose author switched the bonus off because "0.01 caused drift".

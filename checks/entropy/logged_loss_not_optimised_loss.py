@@ -21,22 +21,21 @@ def logged_loss_not_optimised_loss(
     """The applied gradient is not the gradient of the logged loss.
 
     ## What it sees
-    The probe compares the autograd gradient of the trainer's `loss` with the gradient that the trainer's own `backward`
-    leaves in the parameters. The probe uses positive, negative and zero advantages, and fires if the cosine between the
-    two gradients is below 0.99. The probe also compares the autograd gradient with the gradient that the trainer's own
-    `step` passes to the optimizer, in one or several optimizer steps. In `step`, mini-batches may weight samples
-    differently, so the limit is a cosine of 0.5, or 0.95 if all samples have the same length.
+    The probe computes the gradient of the trainer's `loss` with autograd, and compares it with the gradient that the
+    trainer's own `backward` leaves in the parameters. It uses positive, negative and zero advantages, and fires if the
+    cosine between the two gradients is below 0.99. The probe also compares the autograd gradient with the gradient that
+    the optimizer receives in the trainer's own `step`, in one or several optimizer steps. Mini-batches in `step` may
+    weight samples differently, so the limit is a cosine of 0.5, or 0.95 if all samples have the same length.
 
     ## Thresholds
     - `limit`: cosine between the two gradients below which the trainer counts as optimising a different loss.
-    - `of_step`: cosine below which the gradients that `step` passes to the optimizer count as those of a different
-      loss.
-    - `of_step_alike`: limit like `of_step` for samples with one prompt and one length, which every mini-batch weights
+    - `of_step`: cosine below which a gradient that `step` passes to the optimizer counts as that of a different loss.
+    - `of_step_alike`: the same limit for samples with one prompt and one length, which every mini-batch weights
       equally.
 
     ## Why it matters
-    If the applied gradient differs, the logged loss and its terms describe a different objective. The log of a
-    different loss cannot show a flipped sign, a detached KL term or a lost micro-batch.
+    If the applied gradient differs, the logged loss and its terms describe an objective that is not trained. Such a log
+    cannot show a flipped sign, a detached KL term or a lost micro-batch.
 
     ## Example
     ```python
@@ -58,15 +57,15 @@ def logged_loss_not_optimised_loss(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the direction of the whole gradient before clipping, but neither the gradient's norm nor how the
-    optimizer uses the gradient. ENT006 and GRD006 identify the term that causes the difference.
+    The probe certifies the direction of the whole gradient before clipping. It certifies neither the norm of the
+    gradient nor how the optimizer uses it. ENT006 and GRD006 identify the term that causes the difference.
 
     ## Known false alarms
-    Gradient surgery (PCGrad, CAGrad) deviates from the logged sum by design if gradients conflict. With gradient
-    surgery, ignore ENT007 and check ENT006. An adapter without its own `backward` or `step` is not judged.
+    If gradients conflict, gradient surgery (PCGrad, CAGrad) deviates from the gradient of the logged sum by design. In
+    such runs, ignore ENT007 and check ENT006. An adapter without its own `backward` or `step` is not judged.
 
     ## Remedy
-    Compute one scalar loss and call backward on it once.
+    Compute one scalar loss, and call `backward` on it once.
 
     ## Sources
     BoBaCai/grpo-dual: printed and rebuilt loss right, applied gradient wrong (grpo-dual).

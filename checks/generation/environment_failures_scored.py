@@ -25,20 +25,20 @@ def environment_failures_scored(
 
     ## What it sees
     Over the last 5 rows, the check averages the share of rollouts in which the environment or its sandbox failed.
-    Severity is **warning** if the share is above 10%, and **error** if it is above 50%. Severity is info if rollouts
-    show that at most half of the failures got the lowest reward of their step. A single row is sufficient if it has 30
-    or more rollouts.
+    Severity is **warning** if the share is above 10%, and **error** if it is above 50%. Severity is info if the
+    rollouts show that at most half of the failures got the lowest reward of their step. A single row is sufficient if
+    it has 30 or more rollouts.
 
     ## Thresholds
     - `some`: share of failed rollouts, 0 to 1, above which the severity is warning. With 10% failed rollouts and eight
       responses per prompt, more than half of the groups contain a failed rollout.
-    - `most`: share of failed rollouts, 0 to 1, above which the severity is error, because the reward mostly measures
-      the sandbox.
+    - `most`: share of failed rollouts, 0 to 1, above which the severity is error, because the reward mostly reflects
+      the state of the sandbox.
     - `masked`: maximum share of failures with the lowest reward, 0 to 1, at which failures count as masked.
 
     ## Why it matters
-    A sandbox that times out gives a reward of 0 to a response that may have been correct. With unmasked failures, the
-    reward depends on the load of the sandbox and not on the policy.
+    A sandbox that times out gives a reward of 0 to a response that may have been correct. If failures are not masked,
+    the reward depends on the load of the sandbox instead of the policy.
 
     ## Example
     ```text
@@ -52,11 +52,12 @@ def environment_failures_scored(
     No finding.
 
     ## Known false alarms
-    Some trainers mask or replace failed rollouts but still log the share. The results of a tool may quote the errors of
-    another system, for example from a log file.
+    Some trainers mask or replace failed rollouts but still log the share of failures. The output of a tool may quote
+    errors of another system, for example from a log file.
 
     ## Remedy
-    Count the failures by message and fix the most frequent one. Mask failed rollouts instead of scoring them 0.
+    Count the failures by message and fix the most frequent one. Mask failed rollouts instead of giving them a reward of
+    0.
 
     ## Sources
     rllm-org/rllm#710 (76 of 178 episodes ended at a timeout and were scored 0); radixark/miles#2802; prime-rl

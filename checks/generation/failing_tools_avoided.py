@@ -13,22 +13,22 @@ def failing_tools_avoided(
     left: float = 0.5,
     failing: float = 0.3,
 ) -> Fires:
-    """Tool calls failed often, and the policy has learned to call tools less often.
+    """Tool calls often failed, and the policy has learned to call tools less often.
 
     ## What it sees
     The check fires if tool calls per response (median of 3 rows) fall to at most half of their highest median. The
-    highest median must be 0.5 or more. In addition, the share of failed calls (median of 3 rows) must have been 30% or
-    more when calls were most frequent.
+    highest median must be at least 0.5. In addition, the share of failed calls (median of 3 rows) must have been at
+    least 30% when calls were most frequent.
 
     ## Thresholds
     - `rows`: number of rows over which the medians are computed.
     - `used`: minimum tool calls per response (median) at which the policy counts as using the tool.
-    - `left`: maximum ratio of the median to the highest median at which the policy counts as avoiding the tool.
-    - `failing`: minimum share of failed calls, 0 to 1, when calls were most frequent.
+    - `left`: maximum ratio of the current median to the highest median at which the policy counts as avoiding the tool.
+    - `failing`: minimum share of failed calls, 0 to 1, at the time when calls were most frequent.
 
     ## Why it matters
-    Failed calls cost reward, whatever the reason for the failure. If the tool or its parser is broken, the policy
-    learns to avoid the tool, and continues to do so after the tool is fixed.
+    Failed calls lower the reward, whatever the reason for the failure. If the tool or its parser is broken, the policy
+    learns to avoid the tool. The policy still avoids it after the tool is fixed.
 
     ## Example
     ```text
@@ -44,12 +44,12 @@ def failing_tools_avoided(
     No finding.
 
     ## Known false alarms
-    The policy may have called tools at random before, and now call them only when they help; the success rate then
+    The policy may have called tools at random at first, and now call them only when they help. The success rate then
     rises.
 
     ## Remedy
     Count the failures by message and fix the most frequent one first. Then roll back to a checkpoint from before the
-    fall in calls. Mask calls that failed for a reason that the policy does not control.
+    fall in calls. Mask calls that failed for reasons outside the control of the policy.
 
     ## Sources
     verl-project/verl#4998 (tool calls fall to none); GAIR-NLP/ToRL#27.

@@ -58,20 +58,20 @@ def generation_in_train_mode_with_checkpointing(
     The check fires if the log contains the warning of transformers that gradient checkpointing drops `past_key_values`.
     The rollout of the same step or of the next two steps must also have collapsed (at least 90% invalid). The check
     also fires if the model was logged in train mode with checkpointing on during generation. The logged mode proves the
-    cause only if the rollout engine's raw log-probabilities disagree with the trainer's, or are not recorded. Without
-    proof in the log, the check infers the cause from UPD001, UPD003 and UPD007, with medium confidence. UPD001 reports
-    collapses after updates, UPD003 reports recoveries without an update, and UPD007 reports a collapse after an update
-    without a weight change.
+    cause only if the raw log-probabilities of rollout engine and trainer disagree, or are not recorded. Without proof
+    in the log, the check infers the cause, with medium confidence, from the findings UPD001, UPD003 and UPD007. UPD001
+    reports collapses after updates. UPD003 reports recoveries without an update. UPD007 reports a collapse after an
+    update that did not change the weights.
 
     ## Thresholds
-    - `agrees`: maximum k3 KL, nats per token, at which the raw log-probabilities of rollout engine and trainer count as
-      equal.
-    - `within`: number of rows, starting with that of the warning, within which a collapsed rollout proves the cause.
+    - `agrees`: maximum KL (k3 estimate, nats per token) at which the raw log-probabilities of rollout engine and
+      trainer count as equal.
+    - `within`: number of rows, starting with the row of the warning, within which a collapsed rollout proves the cause.
 
     ## Why it matters
-    With `self.training and gradient_checkpointing`, transformers drops the cache inside every layer, but `generate`
-    still passes only the newest token. The first token is correct, and every later token is predicted from a single
-    token. A trainer that calls `model.train()` for the update and does not call `eval()` before the next rollout
+    If a model is in train mode and gradient checkpointing is on, transformers drops the cache inside every layer, but
+    `generate` still passes only the newest token. The first token is correct, but every later token is predicted from a
+    single token. A trainer that calls `model.train()` for the update, but not `eval()` before the next rollout,
     alternates between garbage and valid output. If every rollout is broken, the policy adapts to the broken generation.
 
     ## Example
@@ -91,12 +91,12 @@ def generation_in_train_mode_with_checkpointing(
     No finding.
 
     ## Known false alarms
-    The warning alone is harmless: newer versions of transformers also print the warning in the forward pass of
-    training. The check therefore requires a collapsed rollout. Rollouts by vLLM and SGLang are not affected.
+    The warning alone is harmless, because newer versions of transformers also print it in the forward pass of training.
+    The check therefore requires a collapsed rollout. Rollouts by vLLM and SGLang are not affected.
     `generate(use_cache=False)` is slow but correct.
 
     ## Remedy
-    Before generation, call `eval()` and switch checkpointing off, and restore both afterwards. Alternatively, pass
+    Before generation, call `eval()` and turn off gradient checkpointing. Restore both afterwards. Alternatively, pass
     `use_cache=False`. A larger K, a lower learning rate or different advantages do not help.
 
     ## Sources

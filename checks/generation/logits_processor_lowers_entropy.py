@@ -10,16 +10,16 @@ def logits_processor_lowers_entropy(
     """A logits processor makes the sampled distribution much sharper than the policy.
 
     ## What it sees
-    The probe measures the entropy of the next token after each of the adapter's prompts, without processors and with
-    each processor alone. The probe fires if a processor lowers the mean entropy by more than 0.1 nats and by more than
-    a fifth.
+    The probe measures the entropy of the first response token for each of the adapter's prompts, without processors and
+    with each processor alone. The probe fires if a processor lowers the mean entropy by more than 0.1 nats and by more
+    than a fifth.
 
     ## Thresholds
-    - `loss`: decrease in the entropy of the next token, nats, that a single processor causes, above which the probe
-      fires.
+    - `loss`: decrease in the entropy of the next token, in nats, above which the probe fires. A single processor must
+      cause the decrease.
 
     ## Why it matters
-    The processor, not the policy, makes the responses alike, and the loss does not account for the processor.
+    The processor, not the policy, makes the responses similar, and the loss does not account for the processor.
 
     ## Example
     ```python
@@ -47,14 +47,14 @@ def logits_processor_lowers_entropy(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the first token of a response, with each processor alone. Processors that act later (repetition,
-    minimum length) or only in combination are not covered; GEN004 compares the complete distribution.
+    The probe certifies the first token of a response, with each processor alone. The probe does not cover processors
+    that act later (repetition, minimum length) or only in combination; GEN004 compares the complete distribution.
 
     ## Known false alarms
     Some processors, such as a grammar, restrict the output by design.
 
     ## Remedy
-    Remove the processor, or shape the reward instead.
+    Remove the processor, and shape the reward instead.
 
     ## Sources
     BoBaCai/grpo-dual, deep diagnosis item 9: more than 0.1 nats without a penalty identifies it as the cause.

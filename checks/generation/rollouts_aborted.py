@@ -26,13 +26,13 @@ def rollouts_aborted(
     above 5%, and **error** if it is above 50%. A single row is sufficient if it has 30 or more rollouts.
 
     ## Thresholds
-    - `lost`: share of aborted rollouts, 0 to 1, above which the severity is warning; with eight responses per prompt,
-      5% affect every third group.
+    - `lost`: share of aborted rollouts, 0 to 1, above which the severity is warning. With eight responses per prompt,
+      5% of aborted rollouts affect every third group.
     - `mostly`: share of aborted rollouts, 0 to 1, above which the severity is error, because the batch is mostly empty.
 
     ## Why it matters
-    An aborted rollout has no tokens to train on. An aborted rollout's reward of 0 lowers the mean of its group, so the
-    other responses get an undeserved positive advantage.
+    An aborted rollout has no tokens to train on. If an aborted rollout gets a reward of 0, it lowers the mean of its
+    group, and the other responses get an undeserved positive advantage.
 
     ## Example
     ```text

@@ -36,19 +36,19 @@ def sampling_filters_not_in_logprob(
     """Sampling uses filters that the loss does not apply.
 
     ## What it sees
-    The check fires if the rollout engine's raw logits agree with the trainer's (k3 KL up to 1e-4), but the engine's
-    final scores do not. Severity is warning if, on 3 of 5 rows, the k3 KL of the scores is above 0.001, and error if it
-    is above 0.01. Raw logits and final scores differ only by the temperature and by processors: top-p, top-k, min-p,
-    penalties, a minimum length, or a clip.
+    The check fires if the raw logits of rollout engine and trainer agree (KL of at most 1e-4, k3 estimate), but the
+    engine's final scores do not. Severity is warning if the KL of the scores is above 0.001 on 3 of 5 rows, and error
+    if it is above 0.01. Raw logits and final scores differ only by temperature and logits processors: top-p, top-k,
+    min-p, penalties, a minimum length, or a clip.
 
     ## Thresholds
-    - `differ`: k3 KL of the final scores, nats per token, above which the severity is warning.
-    - `bad`: k3 KL of the final scores, nats per token, above which the severity is error.
+    - `differ`: KL of the final scores (k3 estimate, nats per token) above which the severity is warning.
+    - `bad`: KL of the final scores (k3 estimate, nats per token) above which the severity is error.
     - `agree`: maximum KL of the raw logits (k3 estimate, nats per token) at which the logits count as equal.
 
     ## Why it matters
-    The loss uses log-probabilities of a distribution that differs from the sampling distribution. Tokens that a mask
-    forces have a log-probability near -15 under the policy and dominate the gradient.
+    The loss uses log-probabilities of a distribution that differs from the distribution that was sampled. A token that
+    a mask forces has a log-probability near -15 under the policy, so it dominates the gradient.
 
     ## Example
     ```text
@@ -66,11 +66,11 @@ def sampling_filters_not_in_logprob(
 
     ## Known false alarms
     In tests, a small penalty alone did not lower the score (0.65 and 0.62 with the penalty, 0.63 without). The finding
-    is therefore a note unless it explains another finding. A top-p of 0.99 gives a k3 KL of about 0.001.
+    is therefore a note unless it explains another finding. A top-p of 0.99 gives a KL of about 0.001 nats per token.
 
     ## Remedy
-    Use neutral sampling parameters and the same temperature in sampling and loss, or use the processed
-    log-probabilities in the loss.
+    Use neutral sampling parameters and the same temperature in sampling and loss. Alternatively, use the
+    log-probabilities after all processors in the loss.
 
     ## Sources
     Faults `penalty-over-prompt` and `double-temperature` of the engine; TRL documentation (temperature in the

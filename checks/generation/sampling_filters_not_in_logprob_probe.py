@@ -20,36 +20,37 @@ def probe_seams(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe certifies that, at the sampler's current settings, the loss accounts for everything that shapes the
-    samples. The probe does not identify the filter: to find the filter, switch off temperature, top-p, top-k,
-    penalties, min_new_tokens and clipping one by one. Filters without an effect on the probe's prompts pass. For a
-    sampling loop without log-probabilities, the probe certifies the temperature, and that no filter excludes more than
-    1% of the probability. For a sampling loop without log-probabilities, a larger excluded probability is at most a
-    warning, because the loss may exclude the same tokens.
+    samples. The probe does not identify the filter. To find it, turn off temperature, top-p, top-k, penalties,
+    min_new_tokens and clipping one by one. Filters that have no effect on the probe's prompts pass. For a sampling loop
+    without log-probabilities, the probe certifies the temperature, and that no filter excludes more than 1% of the
+    probability mass. In such a loop, a larger excluded probability is at most a warning, because the loss may exclude
+    the same tokens.
 
     ## What the probe does
     The probe draws one sample in eval mode. The probe compares the log-probabilities that the sampler drew from, after
-    all logits processors, with those that the loss computes for the same tokens. If the loss is a single function, its
-    log-probabilities come from its logits, and its temperature from its gradient. Severity is warning if the k3 KL is
-    above 0.001 nats per token (0.01 in half precision), and error if it is above 0.1. At any precision, severity is
-    warning if the sampler's filters exclude more than 1% of the probability on average, and error at 10%. A filter that
-    excludes a share m raises every remaining log-probability by -log(1 - m) nats (0.105 at 10%, as with a top_p of
-    0.9). At 10%, the ratio is 0.9 before any update, halfway from 1 to PPO's lower clip bound of 0.8. The default
-    `top_k=50` of transformers is at most a warning, because it excludes far more probability on a random model than on
-    a trained model. The probe gives a custom sampling loop logits for 64 words. The loop must draw all 64 words, at the
-    temperature that the gradient of the loss shows. The probe reads the distribution from the arguments of
-    `torch.multinomial`, or counts draws. A `ScriptedSampler` samples from the model with the parameters that the engine
-    receives. Responses that contain the padding id are skipped: a random model may draw this id, and a loss that
-    detects padding by id masks it.
+    all logits processors, with those that the loss computes for the same tokens. If the loss is a single function, the
+    probe takes the log-probabilities from its logits and the temperature from its gradient. Severity is warning if the
+    KL (k3 estimate) is above 0.001 nats per token (0.01 in half precision), and error if it is above 0.1. At any
+    precision, severity is warning if the sampler's filters exclude more than 1% of the probability mass on average, and
+    error at 10%. A filter that excludes a probability m raises every remaining log-probability by -log(1 - m) nats
+    (0.105 at 10%, as with a top_p of 0.9). At 10%, the ratio before any update is 0.9, halfway from 1 to PPO's lower
+    clip bound of 0.8. The default `top_k=50` of transformers is at most a warning, because it excludes far more
+    probability mass on a random model than on a trained model. For a custom sampling loop, the probe provides the
+    logits for 64 words. The loop must draw all 64 words, at the temperature that the gradient of the loss shows. The
+    probe reads the distribution from the arguments of `torch.multinomial`, or counts draws. A `ScriptedSampler` samples
+    from the model with the parameters that the engine receives. Responses that contain the padding id are skipped. A
+    random model may draw this id, and a loss that detects padding by id masks it.
 
     ## Thresholds of the probe
-    - `limit`: k3 KL between sampler and loss, nats per token, above which the severity is warning.
-    - `low_precision`: k3 KL between sampler and loss, nats per token, above which the severity is warning if a module
-      computes in half precision.
-    - `severe`: k3 KL, nats per token, above which the severity is error. At a k3 KL of 0.1, scores differ by about 0.45
-      nats (k3 is near d² / 2 for a difference d).
+    - `limit`: KL between sampler and loss (k3 estimate, nats per token) above which the severity is warning.
+    - `low_precision`: KL between sampler and loss (k3 estimate, nats per token) above which the severity is warning if
+      a module computes in half precision.
+    - `severe`: KL (k3 estimate, nats per token) above which the severity is error. At a KL of 0.1, scores differ by
+      about 0.45 nats (the k3 estimate is near d² / 2 for a difference d).
     - `shut`: probability of tokens that the sampler excludes and the loss includes, averaged over the steps, above
       which the severity is warning.
-    - `filtered`: minimum probability of tokens that the sampler excludes and the loss includes for severity error.
+    - `filtered`: minimum probability of tokens that the sampler excludes and the loss includes at which the severity is
+      error.
     """
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)] * 2

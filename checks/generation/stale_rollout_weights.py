@@ -30,22 +30,22 @@ def stale_rollout_weights(
     """The rollout engine uses stale weights: its mismatch with the trainer grows with every update.
 
     ## What it sees
-    The check uses the k3 estimate of the KL between trainer and rollout engine (from raw logits, or else from final
-    scores). The check fires if the estimate is above 0.01 but was below 0.002 on the first row, before any update.
-    Rounding in bf16 explains an estimate below 0.002. In addition, the median estimate over 5 rows must have tripled
-    within 10 rows, or be above 0.03 (15 times the limit for the first row). Stale weights do not explain growth of more
+    The check uses the KL between trainer and rollout engine (k3 estimate), computed from raw logits or, if these are
+    missing, from final scores. The check fires if this KL is above 0.01 but was below 0.002 on the first row, before
+    any update. Rounding in bf16 can explain a KL below 0.002. In addition, the median KL over 5 rows must have tripled
+    within 10 rows, or be above 0.03 (15 times the limit for the first row). Stale weights cannot explain growth of more
     than 1 nat in one step, or growth at a learning rate of 0. Rows generated in train mode with checkpointing are
-    skipped (GEN001). The check fires on 3 of 5 rows.
+    skipped (GEN001). The condition must be true on 3 of 5 rows.
 
     ## Thresholds
-    - `equal`: k3 KL on the first row, nats per token, below which rollout engine and trainer started with equal
-      weights.
-    - `bad`: k3 KL, nats per token, above which the weights count as different.
-    - `times`: ratio of the k3 KL to its value `rows` rows ago above which the k3 KL counts as growing.
-    - `rows`: number of rows within which the k3 KL must have grown.
+    - `equal`: KL on the first row (k3 estimate, nats per token) below which rollout engine and trainer count as having
+      started with equal weights.
+    - `bad`: KL (k3 estimate, nats per token) above which the weights count as different.
+    - `times`: ratio of the KL to its value `rows` rows ago above which the KL counts as growing.
+    - `rows`: number of rows within which the KL must have grown.
 
     ## Why it matters
-    Samples from an old policy are scored as if the current policy had drawn them. The policy drifts away from its
+    The loss treats samples of an old policy as if the current policy had drawn them. The policy drifts away from the
     samples, so the reward stays flat while KL and gradient norm grow.
 
     ## Example
@@ -61,11 +61,11 @@ def stale_rollout_weights(
     No finding.
 
     ## Known false alarms
-    Asynchronous training with a constant lag has a constant mismatch, not a growing mismatch. Quantised engines already
-    disagree on the first row and are not judged.
+    Asynchronous training with a constant lag has a constant mismatch instead of a growing one. Quantised engines
+    already disagree on the first row and are not judged.
 
     ## Remedy
-    Synchronise the weights after every update, and verify the transfer with a canary prompt. Merge the adapter before
+    Synchronise the weights after every update, and use a canary prompt to verify the transfer. Merge the adapter before
     the transfer.
 
     ## Sources

@@ -22,8 +22,8 @@ def probe_seams(
     """## What this certifies, and what it does not
     The probe certifies that the sampler uses the updated weights, including LoRA weights. The probe does not certify
     how soon the sampler receives updated weights: an engine that is refreshed every tenth step passes if `sync`
-    refreshes it. If a copy of the model generates and the adapter provides neither `sync` nor `step`, the probe is
-    skipped.
+    refreshes the engine. If a copy of the model generates and the adapter provides neither `sync` nor `step`, the probe
+    is skipped.
 
     ## What the probe does
     The probe changes every trainable weight, calls the adapter's `sync` (or else its `step`), and runs the sampler

@@ -10,9 +10,9 @@ def temperature_applied_twice(
     """The temperature is applied twice, so the sampler uses its square.
 
     ## What it sees
-    A scripted model gives six tokens logits whose spacing is half of a declared temperature. About 2,000 draws show the
-    effective temperature of the sampler. The probe fires if the effective temperature is within 12% of the square of
-    the declared temperature, but not within 12% of the declared temperature.
+    A scripted model gives six tokens equally spaced logits; the spacing is half of the declared temperature. The probe
+    estimates the sampler's effective temperature from about 2,000 draws. The probe fires if the effective temperature
+    is within 12% of the square of the declared temperature, but not within 12% of the declared temperature itself.
 
     ## Thresholds
     - `slack`: maximum relative error at which the measured temperature counts as equal to the declared temperature or
@@ -20,9 +20,8 @@ def temperature_applied_twice(
 
     ## Why it matters
     With a setting of 1.5, the sampler uses 2.25, and answers become incoherent. With a setting of 0.5, the sampler uses
-    0.25, and the responses of a group become identical. If the temperature is applied twice, the temperature reported
-    in logs and papers is wrong. The log-probabilities of the loss, which apply the temperature once, no longer match
-    the samples.
+    0.25, and the responses of a group become identical. Logs and papers then report the wrong temperature. The loss
+    applies the temperature once, so its log-probabilities do not match the samples.
 
     ## Example
     ```python
@@ -54,14 +53,14 @@ def temperature_applied_twice(
 
     ## What this certifies, and what it does not
     The probe certifies the sampler's temperature within 12%. The probe does not certify that the loss uses the same
-    temperature (GEN004). A declared temperature of 1 is not judged, because it equals its square.
+    temperature (GEN004). A declared temperature of 1 is not judged, because its square is also 1.
 
     ## Known false alarms
-    Repetition penalties reduce the differences between the scripted tokens; switch off these penalties for the
-    measurement.
+    Repetition penalties reduce the differences between the scripted tokens; turn off these penalties before you run the
+    probe.
 
     ## Remedy
-    Apply the temperature in one place only.
+    Apply the temperature in only one place.
 
     ## Sources
     grpo-dual 29c8fce and dc82e34 (2.0 became 4.0); fault `double-temperature` of the engine.

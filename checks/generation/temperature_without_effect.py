@@ -18,8 +18,8 @@ def temperature_without_effect(
     - `slack`: relative difference between the measured and the declared temperature above which the probe fires.
 
     ## Why it matters
-    With greedy sampling, a group contains the same answer K times, so rewards do not differ, and nothing is learned.
-    Experiments with a setting that has no effect only measure noise.
+    With greedy sampling, a group contains the same answer K times, so its rewards do not differ and nothing is learned.
+    Experiments with a setting that has no effect measure only noise.
 
     ## Example
     ```python
@@ -51,7 +51,7 @@ def temperature_without_effect(
     settings (top-p, penalties) together.
 
     ## Known false alarms
-    A temperature schedule may currently be at 1 while `settings` declares its final value.
+    With a temperature schedule, the temperature may currently be 1 while `settings` declares its final value.
 
     ## Remedy
     Pass the temperature to the sampling call, together with `do_sample=True`.

@@ -29,10 +29,10 @@ def tool_calls_fail(
 
     ## What it sees
     The check fires if the share of failed calls over the last 5 rows is above 50%. In addition, the share over the
-    whole run must be above 50%, or the share must have risen by 50 points since the first rows. Severity is info on the
-    first row and **warning** starting at the second. If the share is above 90%, the severity is **error** starting at
-    row 10, provided that the reward is recorded and has not gained. For a share of up to 90%, the severity stays info
-    in a run whose reward has gained. Rows without tool calls are skipped.
+    whole run must be above 50%, or the share must have risen by 50 percentage points since the first rows. Severity is
+    info on the first row and **warning** from the second row. From row 10, severity is **error** if the share is above
+    90% and the reward is recorded and has not gained. If the share is at most 90%, severity stays info in a run whose
+    reward has gained. Rows without tool calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which the check fires.
@@ -57,11 +57,12 @@ def tool_calls_fail(
     No finding.
 
     ## Known false alarms
-    In hard tasks, tools may count a failing program as a failed call. A policy that has just started to call tools may
-    make many failing calls.
+    In hard tasks, tools may report a program that fails as a failed call. A policy that has just started to call tools
+    may make many failing calls.
 
     ## Remedy
-    Count the failures by message. Run one known-good call before the first rollout, and abort if it fails.
+    Count the failures by message. Run one call that is known to succeed before the first rollout, and abort if it
+    fails.
 
     ## Sources
     GAIR-NLP/ToRL#27 (three layers of code hide that the sandbox is missing). TRL counts a call whose tool is unknown,

@@ -23,20 +23,20 @@ def tool_use_dies(
 
     ## What it sees
     The check fires if the tool calls per response (median of 3 rows) are at most 10% of their highest median. The
-    highest median must be 0.5 or more. Severity is **warning**, **error** if the reward or the held-out score has
-    fallen, or **info** if the reward has gained and neither score has fallen. The onset is the step since which the
-    calls have been below half of the highest median.
+    highest median must be at least 0.5. Severity is **warning**. It is **error** if the reward or the held-out score
+    has fallen, and **info** if the reward has gained and neither score has fallen. The reported onset is the step at
+    which calls last fell below half of the highest median.
 
     ## Thresholds
     - `rows`: number of rows with recorded calls over which the median is computed; many trainers count calls only at
       evaluations.
     - `used`: minimum calls per response (median) at which the policy counts as using the tool. With fewer calls, a
       small batch may contain no calls by chance.
-    - `left`: maximum ratio of the median to the highest median at which calls count as stopped.
+    - `left`: maximum ratio of the current median to the highest median at which calls count as stopped.
 
     ## Why it matters
-    An agent that no longer searches or computes gives answers from memory. The training reward may even rise, on
-    prompts whose answers the policy has memorised.
+    An agent that no longer searches or computes gives answers from memory. The training reward may even rise on prompts
+    whose answers the policy has memorised.
 
     ## Example
     ```text
@@ -50,12 +50,12 @@ def tool_use_dies(
     No finding.
 
     ## Known false alarms
-    The prompts of a curriculum may become easier, so that fewer calls are needed. An explicit cost per call reduces
-    calls by design.
+    The prompts of a curriculum may become easier, so that the policy needs fewer calls. By design, an explicit cost per
+    call reduces the number of calls.
 
     ## Remedy
-    Roll back to a checkpoint from before the fall in calls. Read the responses without calls. Check the failure rate of
-    the calls, and check that the tool's output is masked out of the loss.
+    Roll back to a checkpoint from before the fall in calls. Read responses without tool calls. Check how many calls
+    fail, and check that the tool's output is masked out of the loss.
 
     ## Sources
     TiandaSun/KG_GRPO, results/task11_goodhart_data.json: 5 calls per response up to step 800, 0.07 at step 1000.

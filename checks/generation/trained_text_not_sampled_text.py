@@ -31,21 +31,21 @@ def trained_text_not_sampled_text(
     ## What it sees
     The check fires if the scored share of valid responses differs by more than 0.02 from the share recomputed from the
     sampled ids. At most 5% of the texts may contain template tokens, because otherwise PAD001 explains the difference.
-    The check also fires if the rollout engine's raw logits differ from the trainer's by more than 0.01 nats per token
-    since the first row. Before the first update, the weights are equal, so a difference shows that the two forward
-    passes used different tokens, positions or masks. The check requires one of the two conditions on 3 of 5 rows.
+    The check also fires if the rollout engine's raw logits have differed from the trainer's by more than 0.01 nats per
+    token since the first row. Before the first update, the weights are equal, so a difference shows that the two
+    forward passes used different tokens, positions or masks. One of the two conditions must be true on 3 of 5 rows.
     Rollouts in train mode with checkpointing are excluded.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
       fires.
     - `header`: share of responses with template tokens, 0 to 1, above which PAD001 may explain the difference.
-    - `bad`: k3 KL on the first row, nats per token, above which rollout engine and trainer count as using different
-      inputs.
+    - `bad`: KL on the first row (k3 estimate, nats per token) above which rollout engine and trainer count as using
+      different inputs.
 
     ## Why it matters
-    The advantage of one text is applied to the tokens of another text. The run learns a little from matching tokens,
-    and the policy drifts on the other tokens. The KL to the reference is large from the start.
+    The advantage of one text is applied to the tokens of another text. The run learns a little from tokens that occur
+    in both texts, and the policy drifts on the other tokens. The KL to the reference is large from the start.
 
     ## Example
     ```text
@@ -60,7 +60,7 @@ def trained_text_not_sampled_text(
     No finding.
 
     ## Known false alarms
-    The k3 KL of quantised rollouts (fp8, int4) may reach 0.01 on the first row.
+    With quantised rollouts (fp8, int4), the KL may reach 0.01 nats per token on the first row.
 
     ## Remedy
     Pass ids, not text, from sampling to scoring and to the loss.

@@ -22,15 +22,15 @@ from grpo_doctor import Fires, fires, probe, probes
 )
 def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None, prompts: Any = None) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe certifies that ids stay unchanged after they are passed to the batch. The probe cannot detect an earlier
-    replacement: PAD001 covers rollouts that return responses other than the sampled ones. TOK005 covers ids that change
+    The probe certifies that the response ids reach the batch unchanged. The probe cannot detect a replacement before
+    that point: PAD001 covers rollouts that return responses other than the sampled ones. TOK005 covers ids that change
     when they are decoded and encoded again.
 
     ## What the probe does
-    The probe passes canary responses through the trainer's batch, or through the trainer's loss if the batch is derived
-    from it. Canary responses have 1 to 6 ids that do not change when decoded and encoded again, with or without EOS.
-    The last tokens of each row must be the response. If a custom sampling loop builds the batch, the probe ends each
-    response with EOS to stop the loop. The added EOS counts as sampled.
+    The probe passes canary responses through the trainer's batch, or through the trainer's loss if the loss derives its
+    own batch. Canary responses have 1 to 6 ids that stay the same when they are decoded and encoded again, with or
+    without EOS. The last tokens of each row must be the response. If a custom sampling loop builds the batch, the probe
+    ends each response with EOS to stop the loop. The added EOS counts as sampled.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]

@@ -23,17 +23,17 @@ def clip_without_effect(
     """The optimizer receives gradients above the trainer's clipping limit.
 
     ## What it sees
-    The probe runs one of the trainer's own steps on samples with advantages of ten thousand. The policy's gradient
-    norm at `optimizer.step` must not exceed `settings["max_grad_norm"]` or, without a declaration, the limit passed
-    to `torch.nn.utils.clip_grad_norm_`. A separate critic is not judged.
+    The probe runs one of the trainer's own steps on samples with advantages of ten thousand. At `optimizer.step`, the
+    policy's gradient norm must not exceed `settings["max_grad_norm"]`. Without this setting, the limit is the value
+    passed to `torch.nn.utils.clip_grad_norm_`. A separate critic is not judged.
 
     ## Thresholds
     - `slack`: excess of the norm over the limit, as a share of the limit, above which the probe fires.
 
     ## Why it matters
-    Clipping protects the run from the rare batch whose gradient norm is a hundred times too large. Clipping may be
-    applied to a copy of the parameters, to another model, before the backward pass or after the step. A bug in the
-    clipping stays hidden until a batch with a large gradient norm occurs.
+    Clipping protects the run from the rare batch whose gradient norm is a hundred times too large. Clipping has no
+    effect if it is applied to a copy of the parameters, to another model, before the backward pass or after the step.
+    This bug stays hidden until a batch with a large gradient norm occurs.
 
     ## Example
     ```python

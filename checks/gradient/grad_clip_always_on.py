@@ -10,7 +10,7 @@ def grad_clip_always_on(
     rows: int = 20,
     clipped_share: float = 0.9,
 ) -> Fires:
-    """Almost every gradient is clipped, so the clipping limit sets the step size.
+    """Almost every gradient is clipped, so the clipping limit determines the step size.
 
     ## What it sees
     The check fires if the gradient norm before clipping is above the declared limit on more than 90% of the last 20
@@ -21,9 +21,9 @@ def grad_clip_always_on(
     - `clipped_share`: share of clipped gradients, 0 to 1, above which the check fires.
 
     ## Why it matters
-    If almost every gradient is clipped, every update has the same gradient norm, and differences between hard and easy
-    batches are lost. With Adam, the scale of the gradient cancels anyway. Clipping almost every gradient is not a
-    defect in itself.
+    If almost every gradient is clipped, all gradients have the same norm, and differences between hard and easy batches
+    are lost. With Adam, the scale of the gradient cancels out anyway. Therefore, constant clipping is not a defect in
+    itself.
 
     ## Example
     ```text
@@ -40,11 +40,12 @@ def grad_clip_always_on(
     No finding.
 
     ## Known false alarms
-    No false alarm is known. The check stays silent on logs of the norm after clipping, which never exceeds the limit.
+    No false alarm is known. If a log contains the norm after clipping, which never exceeds the limit, the check is
+    silent.
 
     ## Remedy
-    No change is needed. To clip fewer gradients, raise the limit: TRL `max_grad_norm=1.0`, verl `actor.grad_clip=1.0`.
-    Do not tune the learning rate to the gradient norm.
+    No change is needed. To clip fewer gradients, raise the limit: in TRL, set `max_grad_norm=1.0`; in verl, set
+    `actor.grad_clip=1.0`. Do not tune the learning rate to the gradient norm.
 
     ## Sources
     Derived; TRL and verl log the norm before clipping.

@@ -42,34 +42,34 @@ def grad_norm_spike(
     ## What it sees
     A spike is a norm (before clipping) above five times the largest norm of the previous 20 rows. The norm must also
     exceed the median of the previous 20 rows plus 8 median absolute deviations. Finally, the norm must exceed the
-    clipping limit (1.0, the default of the trainers, if no limit is declared). An infinite norm is also a spike. The
-    first 20 rows are not judged for spikes.
+    clipping limit. If no limit is declared, 1.0 is used, which is the default of the trainers. An infinite norm is also
+    a spike. The first 20 rows are not checked for spikes.
 
-    - Severity is **warning** for a single spike, or **info** while the reward has gained.
+    - Severity is **warning** for a single spike, and **info** while the reward has gained.
     - Severity is **error** if a second infinite norm follows within 100 rows. Severity is also error if the reward
-      falls (by five standard errors and 30% of its range) within five rows of a spike.
+      falls within five rows of a spike, by five standard errors and by 30% of its range.
     - Without spikes, the check fires if the median norm over 10 rows is above 20. The check also fires if every norm of
-      two or more rows is above a million. While the reward has gained, the severity of a huge norm is **info**.
-    - Severity is always **warning** if the median is more than five times that of the first 20 rows. The scale of a
-      loss cannot explain growth by a factor of five.
+      two or more rows is above a million. If the norm is that large but the reward has gained, severity is **info**.
+    - Severity is always **warning** if the median is also more than five times the median of the first 20 rows. The
+      scale of the loss cannot explain such growth.
 
     ## Thresholds
     - `rows`: number of previous rows that a norm is compared with.
     - `mads`: number of median absolute deviations by which a spike must exceed the median of the previous rows.
     - `times`: ratio of a norm to the largest previous norm above which the norm is a spike. `times` is also the ratio
-      of the median to that of the first rows above which the median has grown.
-    - `again_within_rows`: number of rows within which a second infinite norm is an error.
+      of the median to the median of the first rows above which the norm counts as grown.
+    - `again_within_rows`: number of rows within which a second infinite norm makes the finding an error.
     - `after`: number of rows after a spike within which a fall in reward is attributed to the spike.
     - `huge`: median gradient norm above which the check fires without a spike.
     - `level_rows`: number of rows over which the median norm is computed.
-    - `absurd`: gradient norm that the scale of a loss cannot explain: a sum over a million tokens whose gradients have
-      norm 1.
+    - `absurd`: gradient norm that the scale of a loss cannot explain, such as a sum over a million tokens whose
+      gradients have norm 1.
 
     ## Why it matters
-    A single step along an exploded gradient can undo all previous learning. After an exploded gradient, Adam's second
-    moment stays large for hundreds of steps. Repeated infinite norms precede NaN. A public run had infinite norms at
-    steps 113, 184, 193 and 194, NaN at step 195, and then a reward of exactly 0. The RAGEN paper reports gradient
-    spikes before an irreversible collapse.
+    A single step along an exploded gradient can undo everything learned before. After an exploded gradient, Adam's
+    second moment stays large for hundreds of steps. Repeated infinite norms precede NaN. A public run had infinite
+    norms at steps 113, 184, 193 and 194, NaN at step 195, and then a reward of exactly 0. The RAGEN paper reports
+    gradient spikes before an irreversible collapse.
 
     ## Example
     ```text
@@ -83,15 +83,14 @@ def grad_norm_spike(
     No finding.
 
     ## Known false alarms
-    Clipping absorbs some spikes: a run with a single norm of 2.9e9 ended with a score of 78%. In this run, norms
-    exceeded five times the median on 37 of 200 rows. The check therefore compares a norm with the largest norm of the
-    previous 20 rows instead of the median. Isolated infinite norms are normal with an fp16 loss scaler. The scale of a
-    loss that sums over tokens makes norms large. Of 110 public runs that log a norm, no healthy run had a median above
-    8.
+    Clipping absorbs some spikes: a run with one norm of 2.9e9 ended with a score of 78%. In that run, the norm exceeded
+    five times the median on 37 of 200 rows. The check therefore compares the norm with the largest, not the median,
+    norm of the previous 20 rows. Isolated infinite norms are normal with an fp16 loss scaler. Norms are also large if
+    the loss sums over tokens. Of 110 public runs that log a norm, no healthy run had a median above 8.
 
     ## Remedy
-    Skip updates with an exploded gradient, set `max_grad_norm` to 0.1 to 0.5, halve the learning rate, and check RAT004
-    and the largest advantage.
+    Skip updates with an exploded gradient, set `max_grad_norm` between 0.1 and 0.5, and halve the learning rate. Check
+    RAT004 and the largest advantage.
 
     ## Sources
     arXiv 2504.20073 (RAGEN); huggingface/trl#2980; public CS336 runs of ShibukiZero/assignment5-alignment.

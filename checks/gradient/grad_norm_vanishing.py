@@ -16,11 +16,11 @@ def grad_norm_vanishing(
     """The gradient norm fell to almost 0, although groups still have differing rewards.
 
     ## What it sees
-    The check fires if the norm is below a thousandth of its first level (median of the first five norms) on ten
+    The check fires if the norm is below a thousandth of its first level (the median of the first five norms) on ten
     consecutive rows. The log must include the run's start, and the task must not be solved. The check is silent if at
     least 90% of the groups are known to have zero variance. Severity is **error** if the norm has vanished on more than
-    half of all rows and the log shows groups with differing rewards. Without a gradient, the weights do not change
-    although differing rewards provide signal. GRD008 covers a gradient norm that has been 0 since the first row.
+    half of all rows and the log shows groups whose rewards differ. In that case, differing rewards provide a signal,
+    but the weights do not change. GRD008 covers a gradient norm that has been 0 since the first row.
 
     ## Thresholds
     - `vanished_below_share`: ratio of the norm to its first level below which the gradient counts as vanished.
@@ -43,8 +43,8 @@ def grad_norm_vanishing(
     No finding.
 
     ## Known false alarms
-    A run that does not log the share of zero-variance groups may simply have solved its task. Huge first gradients
-    during a warm-up raise the reference level.
+    A run that does not log the share of zero-variance groups may simply have solved its task. Huge gradients at the
+    start of a warm-up raise the first level.
 
     ## Remedy
     Check the share of groups with differing rewards, the mask, the clip fraction and the list of trained parameters,

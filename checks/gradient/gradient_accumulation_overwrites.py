@@ -21,17 +21,17 @@ def gradient_accumulation_overwrites(
     low_precision: float = 0.99,
     slack: float = 0.02,
 ) -> Fires | None:
-    """Micro-batch gradients do not sum to the full-batch gradient, or the previous step's gradient is not cleared.
+    """Gradients of micro-batches do not add up to the full-batch gradient, or the previous gradient is not cleared.
 
     ## What it sees
-    The probe passes four samples of equal length through the trainer's `backward`: as one batch, as 2 micro-batches and
-    as 4 micro-batches. The directions (cosine at least 0.999) and norms (within 2%) of the gradients must match.
-    Severity is warning if only the norms differ, because Adam cancels the norm. Severity is also warning if the
+    The probe passes four samples of equal length through the trainer's `backward`: as one batch, as two micro-batches
+    and as four micro-batches. The directions (cosine at least 0.999) and norms (within 2%) of the gradients must match.
+    Severity is warning if only the norms differ, because Adam cancels out the norm. Severity is also warning if the
     gradients match only for samples of equal length. In the trainer's own `step`, the gradient that the optimizer
-    receives must not contain the previous step's gradient. Other changes in the gradient between two steps, for example
-    because a critic or running statistics were updated, are accepted. Some losses split their batch into packs of
-    tokens or parts of a fixed size. Severity is warning if the weight of a response depends on the other samples in the
-    same part of the batch.
+    receives must not contain the previous step's gradient. The gradient may otherwise change between two steps, for
+    example because a critic or running statistics were updated. Some losses split their batch into packs of tokens or
+    parts of a fixed size. Severity is warning if the weight of a response depends on the other samples in the same part
+    of the batch.
 
     ## Thresholds
     - `limit`: minimum cosine between the gradients with one and with several micro-batches.
@@ -41,9 +41,9 @@ def gradient_accumulation_overwrites(
 
     ## Why it matters
     `p.grad.copy_(g)` keeps only the gradient of the last micro-batch, so most of every batch is silently discarded. A
-    wrong divisor changes the size of the gradient relative to clipping and weight decay. If the loss of every
-    micro-batch is divided by its own token count, tokens in micro-batches of short responses have more weight. The
-    gradient therefore depends on the micro-batch size that fits into memory.
+    wrong divisor changes the size of the gradient relative to clipping and weight decay. If the loss of each
+    micro-batch is divided by its own token count, tokens in micro-batches with short responses have more weight. The
+    gradient then depends on the micro-batch size that fits into memory.
 
     ## Example
     ```python
@@ -79,12 +79,12 @@ def gradient_accumulation_overwrites(
 
     ## Known false alarms
     If the trainer normalises advantages per micro-batch, the gradients also differ; normalise advantages before
-    splitting the batch. A token mean over each micro-batch may be intended (TRL's `loss_type="bnpo"`); declare
+    splitting the batch. A token mean over each micro-batch may be intended (TRL's `loss_type="bnpo"`); if so, declare
     `settings["loss_type"] = "bnpo"`.
 
     ## Remedy
-    Divide the loss of each micro-batch by the number of micro-batches, and add up the gradients. Divide token means by
-    the token count of the whole batch.
+    Divide the loss of each micro-batch by the number of micro-batches, and sum the gradients. Divide token means by the
+    token count of the whole batch.
 
     ## Sources
     grpo-dual 2baccd3 (KL 0.000, one-token answers); fault `overwritten-accumulation` of the engine;

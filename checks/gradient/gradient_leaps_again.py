@@ -18,19 +18,19 @@ def gradient_leaps_again(
 
     ## What it sees
     A spike is a norm above 20 and above a hundred times the median of the previous 20 rows. The check fires at the
-    third spike within 100 rows. Severity is **warning** if neither the reward nor a held-out score has gained, and info
-    otherwise. GRD002 covers a single spike.
+    third spike within 100 rows. Severity is **warning**, or info if the reward or a held-out score has gained. GRD002
+    covers a single spike.
 
     ## Thresholds
     - `times`: ratio of the norm to the median of the previous rows above which the norm is a spike.
     - `rows`: number of previous rows over which the median is computed.
     - `tall`: gradient norm that a spike must exceed, because norms are near 0 if most groups have zero variance.
-    - `again`: number of spikes at which the check fires; a single spike may be chance.
+    - `again`: number of spikes at which the check fires; one spike can occur by chance.
     - `within`: number of rows over which spikes are counted.
 
     ## Why it matters
-    Clipping limits the length of a step with an exploded gradient but not its direction, which depends on a few tokens.
-    Adam's second moment stays large after a spike, so the following ordinary steps have little effect. A run with a
+    Clipping limits the length of a step but not its direction. After an explosion, the direction depends on a few
+    tokens. Adam's second moment stays large after a spike, so the following updates have little effect. A run with a
     spike every twenty rows wastes its updates.
 
     ## Example
@@ -45,12 +45,12 @@ def gradient_leaps_again(
     No finding.
 
     ## Known false alarms
-    About eight of 600 public runs have repeated spikes. Seven of the eight runs are failing; one run learns with a
-    tight clipping limit and is reported as info.
+    About eight of 600 public runs have repeated spikes. Seven of these runs fail. One learns with a tight clipping
+    limit and is reported as info.
 
     ## Remedy
-    Find the unbounded quantity on the rows with a spike: the ratio, the KL term or an advantage. Skip updates with an
-    exploded gradient, and lower the learning rate.
+    Find the quantity that explodes on the rows with a spike: the ratio, the KL term or an advantage. Skip updates with
+    an exploded gradient, and lower the learning rate.
 
     ## Sources
     lilinwz/ProRAG, an agentic search trainer: 1e4 at row 6, 3e7 at 63 and 1e10 at 104 between norms of 12, and a

@@ -17,23 +17,23 @@ def loss_leaps_again(
     """The loss repeatedly spikes to 100 times its recent median and recovers.
 
     ## What it sees
-    A spike is a loss whose absolute value is above 20 and above a hundred times the median absolute value of the
-    previous 20 rows. The check fires at the third spike within 100 rows. Without a gain in reward, the severity
-    is **warning**, or **error** starting at the tenth spike. If the reward has gained, the severity is info. GRD009
-    covers spikes of the gradient norm.
+    A spike is a loss whose absolute value is above 20 and above a hundred times the median absolute loss of the
+    previous 20 rows. The check fires at the third spike within 100 rows. Severity is **warning**, or **error** from the
+    tenth spike, if the reward has not gained. If the reward has gained, the severity is info. GRD009 covers spikes of
+    the gradient norm.
 
     ## Thresholds
     - `times`: ratio of the absolute loss to the median of the previous rows above which the loss is a spike.
     - `rows`: number of previous rows over which the median is computed.
     - `tall`: absolute loss that a spike must exceed, because the loss of a GRPO run is near 0 by construction.
-    - `again`: number of spikes at which the check fires; a single spike may be chance.
+    - `again`: number of spikes at which the check fires; one spike can occur by chance.
     - `within`: number of rows over which spikes are counted.
-    - `often`: minimum number of spikes for severity error in a run without a gain in reward.
+    - `often`: number of spikes from which the severity is error in a run without a gain in reward.
 
     ## Why it matters
-    With ratios near 1 and advantages of size 1, the absolute surrogate loss is at most 1. A loss of thousands, and its
-    gradient, come from a few tokens whose ratio or KL term is unbounded. A step along the gradient of an exploded loss
-    undoes earlier learning.
+    If ratios are near 1 and advantages are of size 1, the absolute surrogate loss is at most 1. If a loss reaches
+    thousands, the loss and its gradient come from a few tokens whose ratio or KL term is unbounded. A step along such a
+    gradient undoes earlier learning.
 
     ## Example
     ```text
@@ -50,8 +50,8 @@ def loss_leaps_again(
     The logged loss may include the loss of a critic with returns on a large scale.
 
     ## Remedy
-    Find the unbounded quantity on the rows with a spike. Clamp the log-ratio before exp, clip on both sides, and skip
-    updates with an exploded loss.
+    Find the quantity that explodes on the rows with a spike. Clamp the log-ratio before exp, clip on both sides, and
+    skip updates with an exploded loss.
 
     ## Sources
     jorahn/rookworld-rlvr, training_history.jsonl: 1e2 to 5e7 between losses of 0.04, and a reward that stays at 0.6.

@@ -34,22 +34,22 @@ def nan_or_inf(
     """A loss, gradient, KL, entropy or reward is NaN or infinite.
 
     ## What it sees
-    The check looks for NaN or infinite values in the core metrics. Core metrics are loss (also of the critic), gradient
-    norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. Severity is critical for the
-    first NaN. Severity is warning for the first two infinite gradients, and error starting at the third.
+    The check looks for NaN or infinite values in the core metrics. The core metrics are loss (also of the critic),
+    gradient norm, KL, entropy, reward, ratios, advantages, and the margin of preference pairs. Severity is critical for
+    the first NaN. Severity is warning for the first two infinite gradients, and error from the third.
 
-    Severity is **info** for a NaN in KL, entropy or margin that does not enter the loss. A NaN does not enter the loss
-    if the gradient norm of the same row (or else the loss) is finite and not 0. If neither metric is recorded, a NaN
-    does not enter the loss if the KL coefficient is 0. Severity is also info if responses still get different rewards
-    after a NaN row, because NaN weights generate only garbage. Severity is **warning** if the loss is NaN but the
-    gradient norm is finite and not 0, because the NaN was not trained on. Severity is critical if the loss is NaN on
-    more than half of all rows or of the last 10 rows.
+    Severity is **info** for a NaN KL, entropy or margin that does not enter the loss. A NaN does not enter the loss if
+    the gradient norm of the same row is finite and not 0. Without a gradient norm, the loss of the row is used. If
+    neither is recorded, a NaN does not enter the loss if the KL coefficient is 0. Severity is also info if responses
+    still get different rewards after a NaN row, because NaN weights generate only garbage. Severity is **warning** if
+    the loss is NaN but the gradient norm is finite and not 0, because the NaN did not enter the update. Severity is
+    critical if the loss is NaN on more than half of all rows or of the last 10 rows.
 
-    If only the gradient norm was NaN, the severity becomes **info** once the norm is finite and above 0 again. Starting
-    at the third NaN norm, the severity becomes **warning**. NaN weights give no finite gradient, so a finite norm shows
-    that the trainer skipped the update. A later NaN has the same severity unless it lasts longer than the longest gap
-    from which the run has recovered. Severity stays critical if the norm was NaN on more than half of the rows, because
-    most updates were skipped.
+    If only the gradient norm was NaN, the severity becomes **info** as soon as the norm is finite and above 0 again.
+    From the third NaN norm, the severity becomes **warning** instead. NaN weights cannot give a finite gradient, so a
+    finite norm shows that the trainer skipped the update. A later NaN norm is treated in the same way, unless it lasts
+    longer than the longest gap from which the run has recovered. Severity stays critical if the norm was NaN on more
+    than half of the rows, because most updates were skipped.
 
     ## Thresholds
     - `isolated`: maximum number of infinite gradients for severity warning, and maximum number of skipped NaN gradients
@@ -58,7 +58,7 @@ def nan_or_inf(
     - `rows`: number of recent rows over which NaN losses are counted.
 
     ## Why it matters
-    One update with a NaN gradient makes every weight NaN; generation then fails or produces only token 0. TRL logs a
+    One update with a NaN gradient makes every weight NaN. Generation then fails or produces only token 0. TRL logs a
     NaN loss as 0.0, so the gradient norm is the reliable signal.
 
     ## Example
@@ -73,11 +73,11 @@ def nan_or_inf(
     No finding.
 
     ## Known false alarms
-    The check does not count NaN in auxiliary metrics. An fp16 loss scaler occasionally receives an infinite gradient
-    and skips the step.
+    The check ignores NaN in auxiliary metrics. An fp16 loss scaler occasionally receives an infinite gradient and skips
+    the step.
 
     ## Remedy
-    Stop, roll back to the last finite checkpoint, and skip optimizer steps whose gradient is not finite.
+    Stop the run, roll back to the last finite checkpoint, and skip optimizer steps whose gradient is not finite.
 
     ## Sources
     verl#721, verl#891, verl#1197, verl#498 (the critic's loss); CS336 public runs of ShibukiZero/assignment5-alignment:

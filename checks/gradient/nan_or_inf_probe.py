@@ -13,13 +13,13 @@ def probe_extremes(
     loss: Any, model: Any, render: Any, tokenizer: Any, reference: Any = None, prompts: Any = None
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe certifies that loss and gradient stay finite in two cases, on response tokens and on padding. In the first
-    case, policy, old policy and reference all lower the log-probabilities by 100 nats (ratio 1). In the second case,
-    log-ratios are +20 or -20. Log-ratios of 100, at which exp overflows in float32, are tested on padding only, with
-    severity info. Log-ratios on padding are unbounded, and a mask that is applied after exp turns infinity into NaN.
-    Severity is warning if only the test on padding fails. On a sampled token, only a collapsed policy reaches
-    log-ratios
-    of 100. The probe does not certify the model's own forward pass, or half precision in the optimizer.
+    The probe certifies in two cases that loss and gradient stay finite, on response tokens and on padding. In the first
+    case, policy, old policy and reference model all assign log-probabilities that are lower by 100 nats, so the ratio
+    is 1. In the second case, the log-ratios are +20 or -20. Log-ratios of 100, at which exp overflows in float32, are
+    tested only on padding, with severity info. Log-ratios on padding are unbounded, and if a mask is applied after exp,
+    infinity becomes NaN. Severity is warning if only the test on padding fails. On a sampled token, only a collapsed
+    policy reaches log-ratios of 100. The probe does not certify the model's own forward pass, or half precision in the
+    optimizer.
 
     ## What the probe does
     The probe uses four samples with advantages of both signs. The probe lowers the logits of the first token of every

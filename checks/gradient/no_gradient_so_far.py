@@ -26,17 +26,16 @@ def no_gradient_so_far(
 
     ## What it sees
     The check fires if the gradient norm is exactly 0 on every recorded row. Severity is info on the first row and
-    warning starting at the second. The check becomes silent when a nonzero norm appears, or when the reward gains,
-    which proves that the norm is not measured. The message adds whether rewards differed, according to the share of
-    zero-variance groups or else to the spread of the batch rewards.
+    warning from the second row. The check is silent once a nonzero norm appears. It is also silent once the reward
+    gains, because the norm is then not measured. The message adds whether rewards differed, based on the share of
+    zero-variance groups or, if that is missing, on the spread of the batch rewards.
 
     ## Thresholds
     - `rows`: minimum number of recorded rows, all with a norm of 0, for severity warning.
 
     ## Why it matters
-    The gradient of a working loss is not exactly 0 while advantages differ, and is always 0 while all advantages are 0.
-    With a gradient of 0, the weights do not change, except for weight decay. The problem is visible on the first rows
-    of a run.
+    The gradient of a correct loss is exactly 0 only while all advantages are 0. With a gradient of 0, the weights do
+    not change, except for weight decay. This problem is visible on the first rows of a run.
 
     ## Example
     ```text
@@ -53,12 +52,12 @@ def no_gradient_so_far(
     No finding.
 
     ## Known false alarms
-    A library may log a norm of 0 without measuring it, and a logger may round small norms to 0. The prompts of the
-    first batch may all be too easy or too hard; the next row then clears the finding.
+    A library may log a norm of 0 without measuring it. A logger may round small norms to 0. The prompts of the first
+    batch may all be too easy or too hard; the next row then clears the finding.
 
     ## Remedy
-    If all rewards are equal, find the reason first: score a correct and a wrong answer manually. If rewards differ, run
-    one backward pass manually and inspect the gradients.
+    If all rewards are equal, find out why: score one correct and one wrong answer manually. If rewards differ, run one
+    backward pass manually, and inspect the gradients.
 
     ## Sources
     huggingface/trl#3857 (norm 0 with zero-variance groups only), modelscope/ms-swift#5571 (norm 0 with groups that

@@ -17,22 +17,23 @@ from grpo_doctor.series import Column, each
 def token_zero_flood(
     samples: Column, *, flooded_from: float = 0.9, flooded_share: float = 0.5, least_responses: int = 4
 ) -> Fires:
-    """Responses repeat a single token, as they do when the weights are NaN.
+    """Responses repeat a single token, which happens when the weights are NaN.
 
     ## What it sees
-    The check fires if more than half of four or more saved responses of a step are flooded. A response is flooded if
-    one character or one word makes up more than 90% of the text. The response must have at least ten characters,
-    ignoring spaces, or ten words.
+    The check fires if more than half of the saved responses of a step (at least four) are flooded. A response is
+    flooded if a single character or word makes up more than 90% of the text. The response must have at least ten
+    characters, ignoring spaces, or ten words.
 
     ## Thresholds
-    - `flooded_from`: share of one character or word in a response, 0 to 1, above which the response counts as flooded.
+    - `flooded_from`: share of a single character or word in a response, 0 to 1, above which the response counts as
+      flooded.
     - `flooded_share`: share of flooded responses in a step, 0 to 1, above which the check fires.
-    - `least_responses`: number of responses below which a step is not judged.
+    - `least_responses`: number of saved responses below which a step is not judged.
 
     ## Why it matters
     The argmax over NaN logits is token 0, which is "!" in the vocabularies of Qwen and GPT-2. A response of "!!!!!!"
-    therefore means that the weights are NaN, even if the trainer prints a loss of 0.0. Do not use any checkpoint from
-    after the onset.
+    therefore means that the weights are probably NaN, even if the trainer prints a loss of 0.0. Do not use any
+    checkpoint saved after the onset.
 
     ## Example
     ```text

@@ -4,20 +4,20 @@ from grpo_doctor.series import Column, baseline, row, total
 
 @check("KL010", kind="outcome", severity="warning", confidence="medium", explains=("LEN003", "REW001", "STL001"))
 def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
-    """The newest row has a KL to the reference above 100 nats/token, which is impossible for real text.
+    """The KL to the reference model on the newest row is above 100 nats/token, which is impossible for real text.
 
     ## What it sees
-    Severity is **warning** if the KL is above 100 nats per token on the newest row, and was not on any earlier row. The
-    next row clears the finding. KL001 covers a KL that stays high, KL008 covers repeated spikes, and KL006 covers the
-    first row of a log.
+    Severity is **warning** if the KL is above 100 nats per token on the newest row but on no earlier row. The next row
+    clears the finding. KL001 covers a KL that stays high, KL008 covers repeated spikes, and KL006 covers the first row
+    of a log.
 
     ## Thresholds
-    - `beyond`: KL, nats per token, above which the check fires. At a KL of 100, the reference gives each token about
-      e^-100 times the probability that the policy gives it.
+    - `beyond`: KL, nats per token, above which the check fires. At a KL of 100, the reference model assigns each token
+      about e^-100 times the probability that the policy assigns.
 
     ## Why it matters
     Many runs end at a row with an extreme KL. Often only the last row of a log or the summary of a tracker is
-    available. One row is sufficient, because a policy so far from its reference no longer generates text.
+    available. One such row is sufficient evidence, because a policy so far from the reference no longer generates text.
 
     ## Example
     ```log
@@ -31,10 +31,10 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     No finding.
 
     ## Known false alarms
-    The k3 estimate may have a single spike on the newest row. The logged KL may be summed over the response.
+    The k3 estimate of the KL may have a single spike on the newest row. The logged KL may be summed over the response.
 
     ## Remedy
-    Roll back to a checkpoint from before the drift. Check the learning rate and the gradient norm on earlier rows.
+    Roll back to a checkpoint from before the drift. Check the learning rate, and the gradient norm on earlier rows.
 
     ## Sources
     huggingface/open-r1#257 (ends at hundreds of nats and a reward of 0).

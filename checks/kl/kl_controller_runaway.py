@@ -6,7 +6,7 @@ from grpo_doctor.series import Column, kendall_tau, previous
 def kl_controller_runaway(
     kl_coef: Column, kl: Column, *, rows: int = 20, throughout_tau: float = 0.9, rising: float = 0.4
 ) -> Fires:
-    """The adaptive KL controller keeps raising its coefficient, but the KL also rises.
+    """The adaptive KL controller keeps raising its coefficient, but the KL keeps rising too.
 
     ## What it sees
     Over 20 rows, the coefficient must rise almost throughout (Kendall's tau above 0.9) and grow by more than a tenth.
@@ -18,8 +18,8 @@ def kl_controller_runaway(
     - `rising`: Kendall's tau of the KL above which the KL counts as rising.
 
     ## Why it matters
-    The controller no longer controls the KL: beta does not act on the cause of the rise, or the cause grows faster.
-    When the KL finally falls, beta is so large that it dominates the objective (KL002).
+    The controller no longer controls the KL: beta does not affect the cause of the rise, or the cause grows faster than
+    beta. When the KL finally falls, beta is so large that it dominates the objective (KL002).
 
     ## Example
     ```text
@@ -38,7 +38,7 @@ def kl_controller_runaway(
     On the first rows of a run, the KL may still be below the controller's target.
 
     ## Remedy
-    Use a fixed or bounded coefficient, or a lower learning rate.
+    Use a fixed or bounded KL coefficient, or lower the learning rate.
 
     ## Sources
     arXiv 1909.08593 (adaptive KL controller); BoBaCai/grpo-dual; yunsoft2019/Lever-Plus.

@@ -19,11 +19,11 @@ def kl_dominates_objective(
     """The KL term outweighs the reward, so updates pull the policy back to the reference model.
 
     ## What it sees
-    The check uses the median of the last three recorded shares of the KL term in the gradient norm. Severity is warning
-    if the median share is above 0.5, and error if it is above 0.8 in a run whose reward has not gained. If only the KL
-    term's share of the loss value is known, the severity is at most warning. A warning from the loss value requires
-    three consecutive shares above 0.8. In addition, the KL must fall, to below 90% of its highest value, and the reward
-    must not have gained.
+    The check uses the KL term's share of the gradient norm (the median of the last three recorded values). Severity is
+    warning if the median share is above 0.5, and error if it is above 0.8 in a run whose reward has not gained. If only
+    the KL term's share of the loss value is recorded, the severity is at most warning. Such a warning requires three
+    consecutive shares above 0.8. In addition, the KL must fall below 90% of its highest value, and the reward must not
+    have gained.
 
     ## Thresholds
     - `warn`: share of the KL term in the gradient norm, 0 to 1, above which the severity is warning.
@@ -32,8 +32,8 @@ def kl_dominates_objective(
     - `back`: ratio of the KL to its highest value below which the KL counts as fallen.
 
     ## Why it matters
-    If beta is too large, or a floor on the standard deviation has reduced the advantages, each update mostly undoes the
-    previous update. The KL falls while the reward plateaus, as in the built-in engine with a beta of 10 (fault
+    If beta is too large, or a floor on the standard deviation has made the advantages small, each update mostly undoes
+    the previous one. The KL falls while the reward plateaus, as in the built-in engine with a beta of 10 (fault
     `kl-dominates`).
 
     ## Example
@@ -52,12 +52,12 @@ def kl_dominates_objective(
     The KL term's share of the loss value proves nothing by itself. In on-policy training, the policy loss is 0 by
     construction (mean A = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in
     yunsoft2019/Lever-Plus is 0.0111 / 0.0120. Within one TRL run, the same beta gave shares of 0.003 and 0.9994 of the
-    loss value, and 0.0003 and 0.001 of the gradient norm. At a KL near 0 (steps 1 to 10), the share of the gradient
-    norm is noisy; the check therefore uses the median of three values.
+    loss value, and 0.0003 and 0.001 of the gradient norm. While the KL is near 0 (steps 1 to 10), the share of the
+    gradient norm is noisy, so the check uses the median of three values.
 
     ## Remedy
-    Fix ADV004 first. Divide beta by three, repeatedly, until the share of the KL term in the gradient norm is below
-    0.3. Do not remove the KL term: without a KL term, the run of yunsoft2019/Lever-Plus reached a KL of 17.
+    Fix ADV004 first. Divide beta by three until the KL term's share of the gradient norm is below 0.3. Do not remove
+    the KL term: without it, the run of yunsoft2019/Lever-Plus reached a KL of 17.
 
     ## Sources
     huggingface/trl#2703, #3452; faults `kl-dominates` and `std-floor` of the engine; yunsoft2019/Lever-Plus.

@@ -32,9 +32,9 @@ def kl_explosion(
     """KL exploded: the policy has moved far away from the reference model.
 
     ## What it sees
-    The check fires if, on 2 of 3 rows, the KL exceeds both 1.5 nats per token and ten times its first value. The KL of
-    the first row should be 0. The check fires regardless of the first row if the KL is above 10, or if its median over
-    five rows is above 5.
+    The check fires if, on 2 of 3 rows, the KL exceeds both 1.5 nats per token and ten times its first value. On the
+    first row, the KL should be 0. Regardless of the first row, the check fires if the KL is above 10, or if its median
+    over five rows is above 5.
 
     - Severity is **warning**, and **error** once the reward has fallen (by five standard errors and 30% of its range).
     - After a fall in reward, severity is also **error** if the KL exceeds both 0.1 and ten times the median of the
@@ -43,15 +43,15 @@ def kl_explosion(
       is above 100.
     - Severity is **critical** if the KL is above 10 and the reward has fallen.
     - If rows are means over epochs (`rows = epochs`), severity is **warning** above a KL of 1.5, and **error** above a
-      KL of 10. The KL of the first row is then not used.
+      KL of 10. In that case, the KL of the first row is not used.
 
-    The onset is the step since which the KL has been above 0.5.
+    The reported onset is the step at which the KL last rose above 0.5.
 
     ## Thresholds
     - `exploded_nats`: KL, nats per token, above which a KL that has grown by `grown_factor` counts as exploded.
-    - `onset_nats`: KL, nats per token, above which the explosion counts as begun.
+    - `onset_nats`: KL, nats per token, above which the explosion counts as having begun.
     - `grown_factor`: ratio of the KL to the KL of the first row above which the KL counts as grown.
-    - `sudden_nats`: KL, nats per token, above which a sudden rise in the KL is an error if the reward has fallen.
+    - `sudden_nats`: KL, nats per token, above which a sudden rise is an error if the reward has fallen.
     - `extreme`: KL, nats per token, above which the KL counts as exploded regardless of its first value.
     - `lasting`: median KL over five rows, nats per token, above which the KL counts as exploded regardless of its first
       value.
@@ -59,8 +59,9 @@ def kl_explosion(
       reward has not gained.
 
     ## Why it matters
-    Fluent text is close to the reference. A policy far from the reference exploits the reward, or an update was too
-    large. The KL shows that the policy moved; the reward shows whether the policy improved.
+    Fluent text stays close to the reference model. If a policy is far from the reference model, it exploits the reward,
+    or an update was too large. The KL shows how far the policy has moved. The reward shows whether the policy has
+    improved.
 
     ## Example
     ```text
@@ -76,14 +77,15 @@ def kl_explosion(
     No finding.
 
     ## Known false alarms
-    A check with the usual limits of 0.1 and 0.5 would fire on healthy runs, such as the reference run of `grpo-doctor
-    lab --model smollm2`. The check therefore uses 1.5 and, for an error, also requires a fall in reward. Runs without a
-    KL term drift by design. Sums over the sequence (`objective/kl` of TRL's PPO, 5 to 10 from the start) are read into
-    a separate field, `kl_sequence`.
+    With the usual limits of 0.1 and 0.5, the check would fire on healthy runs, such as the reference run of
+    `grpo-doctor lab --model smollm2`. The limit is therefore 1.5, and an error also requires a fall in reward. Without
+    a KL term, the policy drifts from the reference model by design. Sums over the sequence (`objective/kl` of TRL's
+    PPO, 5 to 10 from the start) are stored in a separate field, `kl_sequence`.
 
     ## Remedy
     Halve the learning rate, and roll back to a checkpoint from before the onset. Raise beta only if it is below 0.001
-    (R1 used 0.001, DeepSeekMath 0.04). In TRL, `sync_ref_model=True` updates the reference instead.
+    (R1 used 0.001, DeepSeekMath 0.04). In TRL, you can instead set `sync_ref_model=True`, which updates the reference
+    model.
 
     ## Sources
     NeMo-RL guide on k3; arXiv 2402.03300; OpenRLHF#931, volcengine/verl#5274.

@@ -15,27 +15,28 @@ def kl_identically_zero(
     least_rows: int = 5,
     proving_rows: int = 15,
 ) -> Fires:
-    """The logged KL is constant (0 or another value), so it measures nothing.
+    """The logged KL is constant (0 or another value), so it provides no information.
 
     ## What it sees
-    The check uses five or more recorded values of the KL after the first. The check fires if every |KL| is below 1e-8.
-    The check also fires if all values are the same number with more than three decimals and more than one significant
-    digit. Runs that declare a KL coefficient of 0 are skipped. Severity is error if the run declares a coefficient
-    above 0 and fifteen values are 0. A small KL that is printed as 0 would have grown within fifteen rows. Severity is
-    info if the reward has gained. Severity is also info if the KL is 0 without a declared coefficient, because trainers
-    without a KL term log 0. Severity stays warning if the loss is also 0 on more than fifteen rows. Rows with a
-    gradient norm of exactly 0, on which the policy does not move away from its reference, are not counted.
+    The check needs five or more recorded KL values, not counting the first. The check fires if every |KL| is below
+    1e-8. The check also fires if all values are the same number with more than three decimals and more than one
+    significant digit. Runs that declare a KL coefficient of 0 are skipped. Severity is error if the run declares a
+    coefficient above 0 and fifteen values are 0. Over fifteen rows, a small KL that is printed as 0 would have become
+    visible. Severity is info if the reward has gained. Severity is also info if the KL is 0 without a declared
+    coefficient, because trainers without a KL term log 0. Severity stays warning if the loss is also 0 on more than
+    fifteen rows. The check ignores rows with a gradient norm of exactly 0, because the policy does not move on these
+    rows.
 
     ## Thresholds
     - `zero`: |KL|, nats per token, below which the KL counts as 0.
-    - `least_rows`: minimum number of recorded KL values after the first, all of which must be equal.
-    - `proving_rows`: minimum number of recorded KL values after the first, all of which must be 0, for an error.
+    - `least_rows`: minimum number of recorded KL values after the first; all of them must be equal.
+    - `proving_rows`: minimum number of recorded KL values after the first for an error; all of them must be 0.
 
     ## Why it matters
-    A policy that has been updated differs from its reference. A KL of exactly zero was computed between the policy and
-    itself, multiplied by a small coefficient before printing, or not computed. A KL of zero can neither constrain the
-    policy nor show drift. If different samples have exactly the same KL, no update reaches the policy, or the KL is not
-    measured on the samples.
+    A policy that has been updated differs from the reference model. If the KL is exactly 0, it compares the policy with
+    itself, is multiplied by a small coefficient before printing, or is not computed. Such a KL can neither constrain
+    the policy nor show drift. If different samples have exactly the same KL, no update reaches the policy, or the KL is
+    not computed from the samples.
 
     ## Example
     ```text
@@ -51,12 +52,12 @@ def kl_identically_zero(
     No finding.
 
     ## Known false alarms
-    On the first steps, the KL is close to 0. With LoRA, the KL is 0 before the first update, because B is zero. If all
-    updates of a run are skipped, the KL stays 0. TRL with `beta=0` logs no KL at all.
+    On the first steps, the KL is close to 0. With LoRA, the KL is 0 before the first update, because the lora_B
+    matrices are zero. If all updates of a run are skipped, the KL stays 0. TRL with `beta=0` logs no KL at all.
 
     ## Remedy
-    Compute the KL token by token against a frozen copy of the initial policy (`disable_adapter` with LoRA), and log the
-    KL without the coefficient. The probe KL006 verifies the result.
+    Compute the KL token by token against a frozen copy of the initial policy (with LoRA, use `disable_adapter`). Log it
+    without the coefficient. Verify the result with the probe KL006.
 
     ## Sources
     beita6969/colab-grpo's log: 0.005 times a squared difference of mean log-probabilities, logged as 0.0000 in 19 of

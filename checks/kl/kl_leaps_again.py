@@ -22,21 +22,21 @@ def kl_leaps_again(
 
     ## What it sees
     A spike is a KL above 10 nats per token and above ten times the median of the previous 20 rows. The check fires at
-    the third spike within 100 rows. Severity is **warning** regardless of the reward, because each spike is an update
-    along a gradient that a few tokens determine. KL001 covers a KL that stays high.
+    the third spike within 100 rows. Severity is **warning** even if the reward has gained, because a few tokens
+    determine the gradient of each spike. KL001 covers a KL that stays high.
 
     ## Thresholds
-    - `absurd`: KL, nats per token, that a spike must exceed. At a KL of 10, each token's probabilities under policy and
-      reference differ by a factor of 22,000.
+    - `absurd`: KL, nats per token, that a spike must exceed. At a KL of 10, the probabilities of a token under policy
+      and reference model differ by a factor of 22,000.
     - `times`: ratio of the KL to the median of the previous rows above which the KL is a spike.
     - `rows`: number of previous rows over which the median is computed.
-    - `again`: number of spikes at which the check fires; a single spike may be chance.
+    - `again`: number of spikes at which the check fires; one spike can occur by chance.
     - `within`: number of rows over which spikes are counted.
 
     ## Why it matters
-    With a KL term in the loss, the gradient of a spike is unbounded, and clipping limits the gradient's length but not
-    its direction. A few tokens determine the update. Most affected runs continue with a lower final score; some do not
-    recover.
+    If the loss has a KL term, the gradient of a spike is unbounded. Clipping limits the length of the gradient but not
+    its direction. A few tokens then determine the update. Most affected runs continue with a lower final score. Some do
+    not recover.
 
     ## Example
     ```text
@@ -50,12 +50,13 @@ def kl_leaps_again(
     No finding.
 
     ## Known false alarms
-    A KL that is only logged, with a coefficient of 0, has no effect: spikes only show that some texts are far from the
-    reference. Seven of 565 public runs have repeated KL spikes, and none of the seven is clearly healthy.
+    If the KL is only logged, with a coefficient of 0, its spikes have no effect and only show that some texts are far
+    from the reference model. Seven of 565 public runs have repeated KL spikes, and none of these runs is clearly
+    healthy.
 
     ## Remedy
-    Clamp the log-ratio before exp, or use the k2 or k1 estimator. Look for tokens that the policy did not sample. Skip
-    updates whose gradient norm is far above normal.
+    Clamp the log-ratio before exp, or use the k2 or k1 estimator. Look for trained tokens that the policy did not
+    sample. Skip updates whose gradient norm is far above normal.
 
     ## Sources
     OpenRLHF/OpenRLHF#931 (random spikes, and better results with fewer spikes); EvolvingLMMs-Lab/open-r1-multimodal#16;

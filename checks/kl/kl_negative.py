@@ -21,28 +21,28 @@ def kl_negative(
     summed_bad: float = -5.0,
     rows: int = 10,
 ) -> Fires:
-    """The estimated KL is negative, which is impossible for the true KL.
+    """The estimated KL is negative, although the true KL cannot be.
 
     ## What it sees
-    The check fires if the estimate is below its limit on 3 of 5 rows. For a signed (k1) estimate, or an estimate of
-    unknown kind, severity is warning below -0.05 and error below -1. Severity is critical for a k2 or k3 estimate
-    below -0.001, because k2 and k3 are never negative. A declared estimator is ignored if the settings disable the KL
+    The check fires if the estimate is below its limit on 3 of 5 rows. For a signed (k1) estimate, or for an estimate of
+    unknown type, severity is warning below -0.05 and error below -1. Severity is critical for a k2 or k3 estimate below
+    -0.001, because these estimates are never negative. The declared estimator is ignored if the settings disable the KL
     loss. For a signed KL that is summed over the response (`objective/kl` of TRL's PPO), severity is warning below -1
     and error below -5. For a signed estimate, the mean of the last 10 values must also be below the warning limit,
-    because single batches scatter around 0.
+    because single batches vary around 0.
 
     ## Thresholds
     - `warn`: signed KL, nats per token, below which the severity is warning.
     - `bad`: signed KL, nats per token, below which the severity is error.
-    - `impossible`: k2 or k3, nats per token, below which the sign or the formula of the estimate is wrong.
+    - `impossible`: k2 or k3 estimate, nats per token, below which the sign or the formula of the estimate is wrong.
     - `summed`: signed KL summed over the response, nats, below which the severity is warning.
     - `summed_bad`: signed KL summed over the response, nats, below which the severity is error.
-    - `rows`: number of recorded signed estimates whose mean must also be below the warning limit.
+    - `rows`: number of recorded signed estimates whose mean must be below the warning limit.
 
     ## Why it matters
-    k1 is unbiased only for samples of the scored policy. A mean clearly below 0 shows that the samples come from a
-    different distribution: sampling filters, a different temperature, forced tokens, or stale weights. A penalty on a
-    negative estimate rewards the policy for moving away from the reference.
+    The k1 estimate is unbiased only for samples of the scored policy. A mean clearly below 0 shows that the samples
+    come from a different distribution: sampling filters, a different temperature, forced tokens, or stale weights. A
+    penalty on a negative estimate rewards the policy for moving away from the reference model.
 
     ## Example
     ```text
@@ -56,8 +56,8 @@ def kl_negative(
     No finding.
 
     ## Known false alarms
-    The k1 estimate of a single batch may be slightly negative by chance. In bf16, rounding makes k3 slightly negative,
-    so the limit is -0.001 instead of 0.
+    The k1 estimate of a single batch may be slightly negative by chance. Rounding in bf16 makes k3 slightly negative,
+    so its limit is -0.001 instead of 0.
 
     ## Remedy
     Use plain sampling (no top-k, top-p, penalties or minimum length) and a k3 or k2 estimate.

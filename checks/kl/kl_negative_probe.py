@@ -19,21 +19,21 @@ def probe_sign(
     least_cosine: float = 0.3,
 ) -> Fires | None:
     """## What this certifies, and what it does not
-    The probe moves the reference slightly away from the policy and measures the change in the applied gradient at
-    advantages of zero. The change must point in the direction in which the squared log-ratio grows (cosine 1, or
-    slightly less, for k2 and k3). With the correct sign, a step moves the policy towards the reference. A cosine
-    below -0.3 means a KL term of the wrong sign, which rewards divergence. If the adapter names no reference, the probe
-    uses the forward passes of the loss without gradient. In the forward passes without gradient, the probe lowers the
+    With advantages of zero, the probe moves the reference model slightly away from the policy, and measures how the
+    applied gradient changes. The change must point in the direction in which the squared log-ratio grows (for k2 and
+    k3, a cosine of 1 or slightly less). With the correct sign, a step moves the policy towards the reference model. A
+    cosine below -0.3 means that the KL term has the wrong sign and rewards divergence. If the adapter has no reference
+    model, the probe uses the loss's forward passes without gradient. In these passes, the probe lowers the
     log-probability of the first token of two samples and raises that of two others. The policy's log-probabilities must
     move in the same direction. The probe does not certify the size of the coefficient (KL002). A KL in the reward
     (`settings["use_kl_in_reward"]`), or k1 in the loss, has no gradient towards the reference and is not judged.
-    Severity is error if a `kl_coef` is declared, but there is no gradient at advantages of zero. For an adapter with
-    only an `objective`, the probe computes the gradient of the objective on four tokens. The reference gives two of the
-    four tokens a higher probability than the policy, and two a lower probability.
+    Severity is error if a `kl_coef` is declared, but the gradient is 0 at advantages of zero. For an adapter with only
+    an `objective`, the probe computes the gradient of the objective on four tokens. The reference model assigns two of
+    these tokens a higher probability than the policy does, and the other two a lower one.
 
     ## Thresholds of the probe
-    - `least_cosine`: cosine of a step with the direction away from the reference above which the KL term has the wrong
-      sign.
+    - `least_cosine`: cosine between a step and the direction away from the reference model above which the KL term has
+      the wrong sign.
     """
     if (settings or {}).get("kl_coef") == 0:
         raise probes.NotApplicable("settings['kl_coef'] is 0: there is no KL term")

@@ -43,15 +43,15 @@ def kl_reference_or_prompt_mismatch(
 
     - Severity is **warning** if the KL of the first row is above 0.02 nats per token, and **error** if it is above 10.
       If only the KL per response is logged, severity is **warning** if the first KL is above 1 nat.
-    - Severity is **info** for a first KL of up to 1.5 nats per token once the reward has gained or the task is solved.
-    - If a row is the mean over an epoch (`rows = epochs`), the first row includes many updates. Severity is then
-      **warning**, with low confidence, once the KL falls below 90% of its first value. A policy that starts at its
-      reference would move away from the reference.
-    - In a log that starts at a later step, severity is **warning** if the first KL is above 1.5 and the KL falls.
-      Severity is **error** if the KL falls after a first value above 10.
+    - Once the reward has gained or the task is solved, severity is **info** for a first KL of up to 1.5 nats per token.
+    - If each row is a mean over an epoch (`rows = epochs`), the first row includes many updates. In that case, severity
+      is **warning**, with low confidence, once the KL falls below 90% of its first value. A policy that starts at its
+      reference model would instead move away from it.
+    - If a log starts at a later step, severity is **warning** if the first KL is above 1.5 and the KL falls. Severity
+      is **error** if the first KL is above 10 and the KL falls.
 
-    A log with a single row is not judged if the row is more than a tenth of an epoch into the run. Single values
-    without a step or an epoch (`rows = unnumbered`) are not judged.
+    A log with a single row is not judged if the row comes after the first tenth of an epoch. Single values without a
+    step or an epoch (`rows = unnumbered`) are not judged.
 
     ## Thresholds
     - `warn`: KL of the first row, nats per token, above which the severity is warning.
@@ -59,15 +59,15 @@ def kl_reference_or_prompt_mismatch(
     - `back`: ratio of the KL to its first value below which the KL counts as fallen.
     - `far`: KL of the first row, nats per token, above which the severity is warning even in a run that learns, or
       whose log starts late.
-    - `absurd`: KL of the first row, nats per token, above which the severity is error; a supervised stage before RL
-      moves the policy less far.
-    - `into`: epoch, as a fraction, after which a single row is probably not the first row of its run.
+    - `absurd`: KL of the first row, nats per token, above which the severity is error; a supervised stage moves the
+      policy less far.
+    - `into`: fraction of an epoch after which a single row is probably not the first row of its run.
 
     ## Why it matters
-    At the start, the policy **is** the reference, so the KL is 0 by definition (below 1e-6 in float32, 1e-4 in bf16).
-    Causes of a larger KL are a different prompt format, a double BOS, dropout, a different mask, quantisation, or
-    different weights. An adapter that is left on in the reference also causes a larger KL. With a wrong reference, the
-    penalty pulls the policy towards the wrong model.
+    At the start, the policy **is** the reference model, so the KL is 0 by definition (below 1e-6 in float32 and 1e-4 in
+    bf16). Possible causes of a larger KL are a different prompt format, a double BOS, dropout, a different mask,
+    quantisation, or different weights. The adapter may also still be active in the reference model. With a wrong
+    reference model, the penalty pulls the policy towards the wrong model.
 
     ## Example
     ```text
@@ -82,16 +82,17 @@ def kl_reference_or_prompt_mismatch(
     No finding.
 
     ## Known false alarms
-    In on-policy distillation, the reference is a teacher, and public runs start at 0.5 to 0.9 nats. With a declared
-    teacher, the severity is info. Severity is also info if a run declares that it has no KL term, because the log then
-    contains the distance to a different model. With LoRA, the reference is the base model, so a run that starts from a
-    supervised adapter has a KL above 0 from the start. If an adapter is declared, the severity is info up to 10 nats.
-    If a log is written after the updates of the step, one update moves a small model by about 0.01 nats. The log of a
-    resumed run looks like that of a run that starts far from its reference.
+    In on-policy distillation, the reference model is a teacher, and public runs start at 0.5 to 0.9 nats. If a teacher
+    is declared, the severity is info. Severity is also info if a run declares that it has no KL term, because the
+    logged KL is then the distance to a different model. With LoRA, the reference is the base model, so a run that
+    starts from a supervised adapter starts with a KL above 0. If an adapter is declared, the severity is info for a KL
+    of up to 10 nats. If the log is written after the updates of the step, the first update of a small model already
+    gives a KL of about 0.01 nats. The log of a resumed run looks like that of a run that starts far from its reference
+    model.
 
     ## Remedy
-    Build ids once and pass ids instead of text. Use eval mode for both models, and disable the adapter for the
-    reference.
+    Build the token ids once, and pass ids instead of text. Use eval mode for both models, and disable the adapter in
+    the reference model.
 
     ## Sources
     huggingface/trl#3500 (dropout), #3520 (BOS); NVIDIA-NeMo/RL#855 (double BOS); BoBaCai/grpo-dual, bug 3.

@@ -19,16 +19,17 @@ def probe_reference(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe checks two properties before any update. First, in the batch of the loss, the ids before the response must
-    be those of the prompt as rendered for the rollout. A loss on the raw prompt would score a text that was never
-    sampled. Second, policy and reference must give canary responses the same log-probabilities: the k3 KL must be at
-    most 1e-4 nats/token (0.01 with half precision). With a declared `kl_coef` of 0, the reference is not checked. The
-    probe assumes that the adapter's model is a policy before RL. With a trained checkpoint and the original reference,
-    the probe fires; the finding is then correct but not a problem.
+    equal the prompt as it was rendered for the rollout. A loss that uses the raw prompt would score a text that was
+    never sampled. Second, policy and reference model must assign canary responses the same log-probabilities: the KL
+    (k3 estimate) must be at most 1e-4 nats/token, or 0.01 with half precision. If a `kl_coef` of 0 is declared, the
+    reference model is not checked. The probe assumes that the adapter's model has not been trained with RL yet. With a
+    trained checkpoint and the original reference model, the probe fires. The finding is then correct but does not
+    indicate a problem.
 
     ## Thresholds of the probe
-    - `limit`: maximum k3 KL, nats per token, at which policy and reference count as equal.
-    - `low_precision`: maximum k3 KL, nats per token, at which policy and reference count as equal if a module computes
-      in half precision.
+    - `limit`: maximum KL (k3 estimate, nats per token) at which policy and reference model count as equal.
+    - `low_precision`: maximum KL (k3 estimate, nats per token) at which policy and reference model count as equal if a
+      module computes in half precision.
     """
     craft = probes.crafted_inputs
     _, own, responses = craft.answered(render, tokenizer, model, prompts)

@@ -10,14 +10,14 @@ def kl_warned_negative(events: Column) -> Fires:
     """The trainer warns that its KL estimate is negative.
 
     ## What it sees
-    The check fires if the log contains the line "KL divergence is starting to become negative". TRL's PPO prints the
-    warning if the KL to the reference, summed over a response and averaged over a batch, is below -1. Python shows a
-    repeated warning only once, so one line is enough. If the KL is also recorded, KL004 judges its values.
+    The check fires if the log contains the warning "KL divergence is starting to become negative". TRL's PPO prints
+    this warning if the KL to the reference model, summed over a response and averaged over a batch, is below -1. Python
+    shows a repeated warning only once, so one line is sufficient. If the KL is also recorded, KL004 judges its values.
 
     ## Why it matters
-    The true KL is never negative. A negative estimate means that the samples, drawn with different settings or weights,
-    are less likely under the scored policy than under the reference. A penalty on a negative estimate rewards the
-    policy for moving away from its reference.
+    The true KL is never negative. A negative estimate means that the responses were drawn with different settings or
+    weights: they are less likely under the scored policy than under the reference model. A penalty on a negative
+    estimate rewards the policy for moving away from the reference model.
 
     ## Example
     ```log
@@ -35,7 +35,7 @@ def kl_warned_negative(events: Column) -> Fires:
     The estimate of a batch with one short response may be below -1 by chance.
 
     ## Remedy
-    Use plain sampling: no top-k, top-p, penalties or minimum length, and the temperature used for scoring.
+    Use plain sampling: no top-k, top-p, penalties or minimum length, and the same temperature as for scoring.
 
     ## Sources
     `PPOTrainer.record_step_stats` of TRL up to 0.11; huggingface/trl#235, #417, #1857; hiyouga/LlamaFactory#664, #98.

@@ -13,8 +13,7 @@ def adapter_not_in_engine(
     """The rollout engine does not receive the base weights that the adapter needs.
 
     ## What it sees
-    The check fires if the run uses LoRA with an engine that loads dummy weights, or with sleep level 2 and no layered
-    summon.
+    The check fires if a run uses LoRA, and the engine loads dummy weights or uses sleep level 2 without layered summon.
 
     ## Why it matters
     With LoRA, only the adapter is sent to the engine. If the base weights are random (`load_format=dummy`) or were
@@ -34,7 +33,7 @@ def adapter_not_in_engine(
     No finding.
 
     ## Known false alarms
-    Some versions send the base weights once at the start.
+    Some versions send the base weights once at startup.
 
     ## Remedy
     Set `load_format=safetensors`, sleep level 1, or `layered_summon=True`.

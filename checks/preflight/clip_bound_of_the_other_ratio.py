@@ -21,7 +21,7 @@ def clip_bound_of_the_other_ratio(
 
     ## What it sees
     The check fires if the declared epsilon is 0.05 or more with sequence-level ratios (GSPO), or 0.002 or less with
-    token-level ratios. Severity is info if the run makes one update per rollout, because no bound has an effect then.
+    token-level ratios. Severity is info if the run makes one update per rollout, because the bound then has no effect.
     Severity is also info if TRL's CISPO has an upper bound below 1. For a custom trainer, severity is info if the bound
     is narrow and the ratio type is not declared.
 
@@ -30,10 +30,10 @@ def clip_bound_of_the_other_ratio(
     - `narrow_below`: epsilon up to which the bound is too narrow for a token-level ratio.
 
     ## Why it matters
-    A sequence-level ratio is the exponential of a mean and changes by thousandths, so a bound of 0.2 never clips it. A
+    A sequence-level ratio is the exponential of a mean. It changes by thousandths, so a bound of 0.2 never clips it. A
     token-level ratio changes by tenths, so a bound of 3e-4 clips almost every token and leaves no gradient. TRL caps
-    the CISPO weight at `epsilon_high` itself, not at 1 + `epsilon_high`. With `epsilon_high=0.28`, almost every token
-    gets a weight of 0.28, and the correction is lost.
+    the CISPO weight at `epsilon_high` itself, instead of 1 + `epsilon_high`. With `epsilon_high=0.28`, almost every
+    token gets a weight of 0.28, and the correction is lost.
 
     ## Example
     ```shell
@@ -50,12 +50,12 @@ def clip_bound_of_the_other_ratio(
     No finding.
 
     ## Known false alarms
-    In some implementations, the sequence ratio is the product over tokens, not the mean. CISPO in frameworks other than
-    TRL and Unsloth is not checked.
+    In some implementations, the sequence ratio is the product over tokens instead of the mean. CISPO in frameworks
+    other than TRL and Unsloth is not checked.
 
     ## Remedy
-    At the token level, use 0.2 (upper bound 0.2 to 0.28). At the sequence level, use 3e-4 and 4e-4. For TRL's CISPO,
-    set `epsilon_high=5`.
+    For token-level ratios, use 0.2 (with an upper bound of 0.2 to 0.28). For sequence-level ratios, use 3e-4 and 4e-4.
+    For TRL's CISPO, set `epsilon_high=5`.
 
     ## Sources
     arXiv 2507.18071 (GSPO); arXiv 2503.14476 (clip-higher); TRL `importance_sampling_level` and `epsilon_high` ("the

@@ -13,18 +13,18 @@ def dropout_on(
     *,
     strong: float = 0.05,
 ) -> Fires:
-    """Dropout is on while log-probabilities are computed, so they are random.
+    """Dropout is on while log-probabilities are computed, so log-probabilities are random.
 
     ## What it sees
-    Severity is **info** for a declared dropout (LoRA, model or attention) above 0, and **warning** for a model or
+    Severity is **info** for a declared dropout (LoRA, model or attention) above 0, and **warning** for model or
     attention dropout above 0.05. The check is skipped if `disable_dropout` is on.
 
     ## Thresholds
     - `strong`: dropout probability above which the severity is warning.
 
     ## Why it matters
-    Old and new log-probabilities then come from two different random sub-networks. Ratios differ from 1 before any
-    update, the KL to the reference is above 0 at the first step, and clipping acts on noise.
+    With dropout, old and new log-probabilities come from two different random sub-networks. Ratios differ from 1 before
+    any update, the KL to the reference is above 0 at the first step, and clipping acts on noise.
 
     ## Example
     ```python
@@ -40,11 +40,11 @@ def dropout_on(
     No finding.
 
     ## Known false alarms
-    LoRA recipes with dropout 0.05 and 0.1 train well, because the noise is small. Trainers that compute
+    LoRA recipes with a dropout of 0.05 or 0.1 train well, because the noise is small. Trainers that compute
     log-probabilities in eval mode are not affected.
 
     ## Remedy
-    Set `disable_dropout=True` (TRL), or set the LoRA dropout to 0.
+    Set `disable_dropout=True` (TRL), or set LoRA dropout to 0.
 
     ## Sources
     huggingface/trl#3500; TRL `disable_dropout` (off by default).

@@ -12,19 +12,19 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     """The entropy coefficient is far above the usual range.
 
     ## What it sees
-    For a declared or recorded coefficient of the token-mean entropy, severity is **warning** above 0.02 and **error**
-    above 0.1. The default of TRL and verl is 0, and 0.0001 to 0.01 is usual. A setting alone never makes a run
-    `failing`: without an entropy collapse or explosion, the finding is a note.
+    The check uses the declared or recorded coefficient of the token-mean entropy. Severity is **warning** above 0.02
+    and **error** above 0.1. The default of TRL and verl is 0, and values of 0.0001 to 0.01 are usual. A setting alone
+    never makes a run `failing`: without an entropy collapse or explosion, the finding is a note.
 
     ## Thresholds
     - `warning_above`: entropy coefficient above which the severity is warning.
     - `error_above`: entropy coefficient above which the severity is error.
 
     ## Why it matters
-    The bonus adds coef x H per token regardless of the answer's quality. The sign of the bonus decides the effect of a
-    large coefficient. With the correct sign, entropy rises to that of random tokens (fault `entropy-coefficient-huge`).
-    With a flipped sign, entropy falls to 0 (`flipped-entropy`). At coefficients up to 0.1, the log of one run cannot
-    reveal a flipped sign, but a probe can.
+    The bonus adds coef x H per token, regardless of the quality of the answer. The effect of a large coefficient
+    depends on the sign of the bonus. With the correct sign, entropy rises to that of random tokens (fault
+    `entropy-coefficient-huge`). With a flipped sign, entropy falls to 0 (`flipped-entropy`). At coefficients up to 0.1,
+    the log of one run cannot reveal a flipped sign, but a probe can.
 
     ## Example
     ```text
@@ -39,8 +39,9 @@ def entropy_coefficient_range(entropy_coef: Column, *, warning_above: float = 0.
     No finding.
 
     ## Known false alarms
-    An adaptive coefficient may have an upper bound. A larger coefficient is normal if the loss divides the entropy by
-    ln(vocabulary size) or by the response length. Toy environments with a few actions use 0.01 to 0.1.
+    An adaptive coefficient may have an upper bound, so that large values do not last. A larger coefficient is normal if
+    the loss divides the entropy by ln(vocabulary size) or by the response length. Toy environments with a few actions
+    use 0.01 to 0.1.
 
     ## Remedy
     Check the sign (ENT006). Then set the coefficient to 0, or use an adaptive coefficient of at most 0.05 with an

@@ -11,7 +11,7 @@ def entropy_target_out_of_reach(
     info_nats: float = 1.0,
     warning_nats: float = 2.0,
 ) -> Fires:
-    """The entropy target is so high that the adaptive bonus never switches off.
+    """The entropy target is so high that the adaptive entropy bonus never switches off.
 
     ## What it sees
     Severity is **info** for a declared target above 1 nat per token, and **warning** above 2. The check is skipped if
@@ -22,9 +22,9 @@ def entropy_target_out_of_reach(
     - `warning_nats`: target entropy, nats per token, above which the severity is warning.
 
     ## Why it matters
-    The controller raises the coefficient as long as entropy is below the target. A language model that answers well has
-    an entropy of 0.1 to 1 nat. A target of 5, as in one documentation example, drives the bonus to its maximum and
-    keeps it there.
+    The controller raises the coefficient while entropy is below the target. A language model that answers well has an
+    entropy of 0.1 to 1 nat per token. A target of 5, as in an example of one documentation, drives the bonus to its
+    maximum and keeps it there.
 
     ## Example
     ```python

@@ -14,18 +14,18 @@ def few_prompts_declared(
     """The configuration sets only a few prompts per update.
 
     ## What it sees
-    The number of prompts per update is computed from the declared batch size, processes and group size. The check fires
-    below 8 prompts or, if the number of GPUs is unknown, at up to 2 prompts per GPU. Severity is always **info**.
-    CFG008 judges the number of prompts that a log records.
+    The check computes the number of prompts per update from the declared batch size, processes and group size. The
+    check fires below 8 prompts. If the number of GPUs is unknown, it fires at up to 2 prompts per GPU. Severity is
+    always **info**. CFG008 judges the number of prompts that a log records.
 
     ## Thresholds
     - `prompts_below`: number of prompts per update below which the check fires.
-    - `per_gpu_at_most`: number of prompts per update and GPU up to which the check fires if the number of GPUs is
+    - `per_gpu_at_most`: number of prompts per update and per GPU up to which the check fires if the number of GPUs is
       unknown.
 
     ## Why it matters
-    Adam makes a full-size step, whatever the batch size. With one to three prompts, most of them in zero-variance
-    groups, one prompt determines the direction of the step.
+    Adam takes a full-size step, whatever the batch size. If an update has one to three prompts, and most of them have
+    zero-variance groups, a single prompt determines the direction of the step.
 
     ## Example
     ```shell
@@ -44,7 +44,8 @@ def few_prompts_declared(
     Small models on small tasks learn with 4 to 8 prompts. A run may use more processes than the configuration declares.
 
     ## Remedy
-    Use at least 32 prompts with differing rewards per update: raise the batch size or gradient accumulation.
+    Use at least 32 prompts with differing rewards per update. To do this, raise the batch size or the gradient
+    accumulation.
 
     ## Sources
     TRL, verl and OpenRLHF recipes; beita6969/colab-grpo.

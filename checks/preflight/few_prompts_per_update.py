@@ -15,8 +15,9 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
     - `warning_prompts`: number of prompts per step below which the severity is warning.
 
     ## Why it matters
-    Adam makes a full-size step, whatever the batch size. With three prompts, most of them in zero-variance groups, one
-    prompt determines the direction of the step. ADV012 judges how many groups have a signal.
+    Adam takes a full-size step, whatever the batch size. If an update has three prompts, and most of them have
+    zero-variance groups, a single prompt determines the direction of the step. ADV012 judges how many groups have a
+    signal.
 
     ## Example
     ```text
@@ -32,10 +33,12 @@ def few_prompts_per_update(groups: Column, *, info_prompts: float = 8, warning_p
     No finding.
 
     ## Known false alarms
-    Some logs count the prompts of one device or one micro-batch. Small models on small tasks learn with 4 to 8 prompts.
+    Some logs count only the prompts of one device or one micro-batch. Small models on small tasks learn with 4 to 8
+    prompts.
 
     ## Remedy
-    Use at least 32 prompts with differing rewards per update: raise the batch size or gradient accumulation.
+    Use at least 32 prompts with differing rewards per update. To do this, raise the batch size or the gradient
+    accumulation.
 
     ## Sources
     TRL, verl and OpenRLHF recipes; beita6969/colab-grpo.

@@ -14,15 +14,15 @@ def generation_batch_not_whole_groups(
     """The generation batch is not divisible by the group size.
 
     ## What it sees
-    For TRL, ms-swift and axolotl, the check computes per-device batch x processes x steps per generation, if the number
-    of processes is known. For prime-rl, the check uses `orchestrator.batch_size`. The check fires if the batch is not
+    For TRL, ms-swift and axolotl, the batch is per-device batch x processes x steps per generation, if the number of
+    processes is known. For prime-rl, the batch is `orchestrator.batch_size`. The check fires if the batch is not
     divisible by the number of responses per prompt. Severity is info if the command starts a custom script that was not
     read. Such a script may be a fork of an early TRL version, which counts prompts instead of responses. Severity is
-    also info if the number of processes is unknown and the batch of one process is not divisible. Before TRL 0.17,
-    gradient accumulation does not count.
+    also info if the number of processes is unknown, and the batch of a single process is not divisible. Before TRL
+    0.17, gradient accumulation is not part of the product.
 
     ## Why it matters
-    A group must not be split, so the trainers refuse to start.
+    A group cannot be split, so the trainer refuses to start.
 
     ## Example
     ```shell
@@ -36,7 +36,7 @@ def generation_batch_not_whole_groups(
     No finding.
 
     ## Known false alarms
-    No false alarm is known if the launcher declares the correct number of processes.
+    No false alarm is known, provided that the launcher declares the correct number of processes.
 
     ## Remedy
     Make batch x processes x accumulation a multiple of the group size.

@@ -20,8 +20,8 @@ def group_size_out_of_range(
     ## What it sees
     Severity is **info** for two or three responses per prompt, and **warning** for one response. The check is skipped
     if the estimator does not use the group as the baseline (GAE, REINFORCE, ReMax). The check is also skipped if the
-    log has the loss of a critic, or if CFG013 fires. Forks whose agents may form their own groups are not checked.
-    Severity is **info** if a configuration does not name the estimator, or declares only one step.
+    log records the loss of a critic, or if CFG013 fires. Forks in which agents form their own groups are not checked.
+    Severity is **info** if the configuration does not name the estimator, or declares only one step.
 
     ## Thresholds
     - `group_below`: number of responses per prompt below which the check fires.
@@ -43,7 +43,7 @@ def group_size_out_of_range(
 
     ## Known false alarms
     A group size of 2 with many prompts per update is a documented recipe. REINFORCE-style trainers use a group size of
-    1 by design; a log that does not name the estimator gets at most a warning. With a group size of 1, verl uses the
+    1 by design. A log that does not name the estimator gets at most a warning. With a group size of 1, verl uses the
     raw reward as the advantage.
 
     ## Remedy

@@ -17,8 +17,8 @@ def kl_coefficient_out_of_range(
 
     ## What it sees
     Severity is **warning** for a beta below 0 or above 0.1, and **info** above 0.05. The limits of 0.05 and 0.1 apply
-    to a token-mean KL in the loss. If the log records a critic loss or a KL summed over the response, the KL is a PPO
-    penalty in the reward. For a KL in the reward, severity is **info** if the coefficient is above 0.2.
+    to a token-mean KL in the loss. If the log records a critic loss or a KL summed over the response, the check assumes
+    a PPO penalty in the reward. For such a penalty, severity is **info** if the coefficient is above 0.2.
 
     ## Thresholds
     - `info_above`: coefficient of a KL in the loss above which the severity is info.
@@ -26,8 +26,8 @@ def kl_coefficient_out_of_range(
     - `in_reward_above`: coefficient of a KL in the reward above which the severity is info.
 
     ## Why it matters
-    The coefficient (beta) sets how strongly each update pulls the policy back to the reference. R1 used 0.001,
-    DeepSeekMath used 0.04, and TRL's default is 0. At a beta of 10, the bundled engine stops learning (`grpo-doctor
+    The coefficient (beta) sets how strongly each update pulls the policy back to the reference model. R1 used 0.001,
+    DeepSeekMath used 0.04, and TRL's default is 0. At a beta of 10, the built-in engine stops learning (`grpo-doctor
     lab --fault kl-dominates`).
 
     ## Example
@@ -43,13 +43,13 @@ def kl_coefficient_out_of_range(
 
     ## Known false alarms
     A KL in the reward (PPO) has a different scale. In PPO, coefficients of 0.05 to 0.2 are usual, and TRL's default was
-    0.2. A PPO run without a recorded critic loss or summed KL cannot be recognised as PPO. KL002 judges from the
-    gradient whether the KL term really dominates. In a custom training script, `beta` may mean something else, so
-    severity is **info**.
+    0.2. A PPO run that records neither a critic loss nor a summed KL cannot be recognised as PPO. KL002 uses the
+    gradient to judge whether the KL term really dominates. In a custom training script, `beta` may mean something else,
+    so severity is **info**.
 
     ## Remedy
-    Set beta to 0.001 to 0.04. If the KL term still contributes more than 30% of the gradient norm, divide beta by three
-    and repeat.
+    Set beta to a value from 0.001 to 0.04. If the KL term still contributes more than 30% of the gradient norm, divide
+    beta by three and repeat.
 
     ## Sources
     arXiv 2402.03300; TRL documentation of `beta`; `grpo-doctor run --set beta=1` and `beta=10`.

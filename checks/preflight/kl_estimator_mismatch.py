@@ -14,13 +14,13 @@ def kl_estimator_mismatch(
     """The KL estimator does not fit its use in the loss or the reward.
 
     ## What it sees
-    Only declared settings are checked. Severity is **warning** for k1 in the loss (`use_kl_loss` with `k1` or verl's
+    The check uses only declared settings. Severity is **warning** for k1 in the loss (`use_kl_loss` with `k1` or verl's
     `kl`), and **info** for k3 in the reward (`low_var_kl`, `k3`). The check is skipped if the coefficient is 0.
 
     ## Why it matters
-    The value of k1 is unbiased, but its gradient as a loss has mean zero: the term adds noise but no pull. As a loss,
-    k3 has the gradient of a different divergence. In the reward, k3 is biased. Only k1 in the reward, or k2 in the
-    loss, has the gradient of the reverse KL.
+    The value of k1 is unbiased, but its gradient as a loss has mean zero: the term adds noise and does not pull the
+    policy back. As a loss, k3 has the gradient of a different divergence. In the reward, k3 is biased. Only k1 in the
+    reward, or k2 in the loss, has the gradient of the reverse KL.
 
     ## Example
     ```text
@@ -37,8 +37,8 @@ def kl_estimator_mismatch(
     No finding.
 
     ## Known false alarms
-    Models have been trained successfully with every common placement. The estimator matters once the KL must keep the
-    policy close to the reference.
+    Models have been trained successfully with every common placement. The choice of estimator matters once the KL term
+    must keep the policy close to the reference model.
 
     ## Remedy
     Use k1 in the reward or k2 in the loss.

@@ -32,26 +32,25 @@ def learning_rate_too_high(
     """The learning rate is above the usual range for this kind of training.
 
     ## What it sees
-    The check uses the highest learning rate so far, or the declared rate. For full fine-tuning of a model with at least
-    0.1 billion parameters (by its name), severity is **info** above 1e-5. Severity is **warning** at 5e-5 (the default
-    of supervised training) or more. For LoRA, severity is **warning** at 0.001 or more, unless the model is known to
-    have fewer than 0.1 billion parameters. The limit of 0.001 also applies if it is unknown whether an adapter is
-    trained. In addition, the KL must then be above 1.5 nats per token, or the gradient norm must be above 20.
-    Optimizers whose steps differ from Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion, Shampoo, SOAP) are not
-    checked.
+    The check uses the highest learning rate so far, or the declared learning rate. The limits for full fine-tuning
+    apply to models with at least 0.1 billion parameters (by name). Severity is **info** above 1e-5. Severity is
+    **warning** at 5e-5 (the default of supervised training) or above. For LoRA, severity is **warning** at 0.001 or
+    above, unless the model is known to have fewer than 0.1 billion parameters. The limit of 0.001 also applies if it is
+    unknown whether the run trains an adapter. In that case, the KL must also be above 1.5 nats per token, or the
+    gradient norm above 20. Optimizers whose steps differ from Adam's (SGD, SAM, Muon, Prodigy, D-Adaptation, Lion,
+    Shampoo, SOAP) are not checked.
 
     ## Thresholds
     - `full_info_rate`: learning rate of full fine-tuning above which the severity is info.
     - `full_warning_rate`: learning rate of full fine-tuning at or above which the severity is warning.
     - `highest_adapter_rate`: learning rate of LoRA at or above which the severity is warning.
-    - `large_model_billions`: size of the smallest model, in billions of parameters, to which the limits of the learning
-      rate apply.
-    - `flies_kl`: KL, in nats per token, that must be exceeded if it is unknown whether an adapter is trained.
-    - `flies_norm`: gradient norm that must be exceeded, instead of `flies_kl`, if it is unknown whether an adapter is
-      trained.
+    - `large_model_billions`: number of parameters, in billions, from which the limits apply to a model.
+    - `flies_kl`: KL, in nats per token, that must be exceeded if it is unknown whether the run trains an adapter.
+    - `flies_norm`: gradient norm that must be exceeded, instead of `flies_kl`, if it is unknown whether the run trains
+      an adapter.
 
     ## Why it matters
-    Adam moves each weight by about the learning rate per step. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
+    In each step, Adam moves each weight by about the learning rate. Full fine-tuning works at 5e-7 to 3e-6 (1e-6 is the
     default of TRL, verl and OpenRLHF). LoRA works at 5e-6 to 5e-5, because its product of two small matrices needs a
     higher rate.
 
@@ -68,12 +67,13 @@ def learning_rate_too_high(
 
     ## Known false alarms
     Three public runs at 4e-5 learn well (final scores of 88%, 75% and 78%). Severity is therefore at most **warning**:
-    a setting alone does not prove that a run fails. Small models and models trained from scratch need much higher rates
-    and are excluded by size. Official examples of AReaL (1.7e-5) and open-r1 (2e-5) are above the usual range. STL003
-    judges the actual size of a step, and CFG054 reports rates that are too low.
+    a setting alone does not prove that a run fails. Small models and models trained from scratch need much higher
+    learning rates, and are excluded by their size. The official examples of AReaL (1.7e-5) and open-r1 (2e-5) are above
+    the usual range. STL003 judges the actual size of a step. CFG054 reports learning rates that are too low.
 
     ## Remedy
-    Set TRL `learning_rate=1e-6` (LoRA `1e-5`), verl `actor.optim.lr=1e-6`, OpenRLHF `--actor.learning_rate 1e-6`.
+    In TRL, set `learning_rate=1e-6` (`1e-5` for LoRA). In verl, set `actor.optim.lr=1e-6`. In OpenRLHF, set
+    `--actor.learning_rate 1e-6`.
 
     ## Sources
     TRL, verl and OpenRLHF defaults; TRL notes on LoRA; jjyaoao/HelloAgents#108 (5e-5 kept from the supervised stage);

@@ -19,21 +19,22 @@ def learning_rate_too_low(
     """The learning rate is so low that the policy barely changes.
 
     ## What it sees
-    For LoRA, severity is **info** at a rate of 2e-6 or less, and **warning** at 5e-7 or less. A recorded rate counts
-    only after ten rows without an increase. For declared full fine-tuning, severity is **info** at 2e-7 or less,
-    and **warning** at 1e-7 or less. Runs that do not declare whether they train an adapter, and optimizers whose steps
-    differ from Adam's, are not checked.
+    For LoRA, severity is **info** at a rate of 2e-6 or less, and **warning** at 5e-7 or less. A recorded learning rate
+    counts only after ten rows on which it has not increased. For declared full fine-tuning, severity is **info** at
+    2e-7 or less, and **warning** at 1e-7 or less. The check skips runs that do not declare whether they train an
+    adapter, and optimizers whose steps differ from Adam's.
 
     ## Thresholds
     - `adapter_info`: learning rate of LoRA up to which the severity is info.
     - `adapter_warning`: learning rate of LoRA up to which the severity is warning.
     - `full_info`: learning rate of full fine-tuning up to which the severity is info.
     - `full_warning`: learning rate of full fine-tuning up to which the severity is warning.
-    - `warmup_steps`: number of rows without an increase after which the warm-up counts as over.
+    - `warmup_steps`: number of rows without an increase in the learning rate after which the warm-up counts as over.
 
     ## Why it matters
-    Adam moves each weight by about the learning rate per step. At 1e-7, a thousand steps move a weight by at most 1e-4.
-    A change of 1e-4 is smaller than the resolution of bfloat16 for weights near 0.1, so updates are lost to rounding.
+    In each step, Adam moves each weight by about the learning rate. At 1e-7, a thousand steps move a weight by at most
+    1e-4. A change of 1e-4 is smaller than the resolution of bfloat16 for weights near 0.1, so updates are lost to
+    rounding.
 
     ## Example
     ```python
@@ -47,7 +48,7 @@ def learning_rate_too_low(
     No finding.
 
     ## Known false alarms
-    Very large models are trained at 1e-7 to 5e-7 for many steps. SimPO-style preference training works at 3e-7.
+    Very large models are trained for many steps at 1e-7 to 5e-7. SimPO-style preference training works at 3e-7.
 
     ## Remedy
     Set the learning rate to 1e-6 for full fine-tuning or 1e-5 for LoRA.

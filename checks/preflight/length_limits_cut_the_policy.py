@@ -18,9 +18,9 @@ def length_limits_cut_the_policy(
 
     ## What it sees
     The check fires if the median share of truncated responses over the first three rows is above 5%. The limit is then
-    below the 95th percentile of the initial policy's lengths. The check also fires if EOS is suppressed in more than
-    25% of the responses, because the minimum length is then above the 25th percentile. LEN003 reports shares of
-    truncated responses above 10%, and LEN004 reports shares of responses with EOS suppressed above 50%.
+    below the 95th percentile of the response lengths of the initial policy. The check also fires if EOS is suppressed
+    in more than 25% of the responses, because the minimum length is then above the 25th percentile. LEN003 reports
+    shares of truncated responses above 10%, and LEN004 reports shares of responses with EOS suppressed above 50%.
 
     ## Thresholds
     - `rows`: number of first rows whose median describes the initial policy.
@@ -30,9 +30,8 @@ def length_limits_cut_the_policy(
     - `held_told`: share of responses with EOS suppressed, 0 to 1, above which LEN004 reports the problem instead.
 
     ## Why it matters
-    A truncated response has no ending, and a response that is forced to continue has an unintended ending. The policy
-    is trained on both kinds of responses and learns the limit instead of the task (`grpo-doctor lab --fault
-    truncation`).
+    A truncated response has no ending. A response that is forced to continue has an unintended ending. The policy is
+    trained on both kinds of responses and learns the limit instead of the task (`grpo-doctor lab --fault truncation`).
 
     ## Example
     ```text
@@ -46,12 +45,12 @@ def length_limits_cut_the_policy(
     No finding.
 
     ## Known false alarms
-    Some runs recover as they learn to write shorter responses, so severity is **info**. If you have supervised answers,
-    use the percentiles of their lengths instead of this check.
+    Some runs recover because they learn to write shorter responses, so severity is **info**. If you have supervised
+    answers, use the percentiles of their lengths instead of this check.
 
     ## Remedy
-    Set max_new_tokens to at least the 95th percentile of response lengths, and min_new_tokens to at most the 25th (or
-    0).
+    Set max_new_tokens to at least the 95th percentile of response lengths. Set min_new_tokens to 0, or to at most the
+    25th percentile.
 
     ## Sources
     beita6969/colab-grpo (a minimum of 5, then 30, then 5); faults `truncation` and `min-new-tokens` of the engine.

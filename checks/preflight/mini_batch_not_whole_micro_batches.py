@@ -19,12 +19,13 @@ def mini_batch_not_whole_micro_batches(
     """The mini-batch per GPU is not divisible by the micro-batch size.
 
     ## What it sees
-    The check covers verl and SkyRL with FSDP. The check fires if the mini-batch per data-parallel rank has less than
-    one response, or is not divisible by the micro-batch per GPU. Severity is info for a configuration file, because the
-    command line usually overrides the number of GPUs.
+    The check covers verl and SkyRL with FSDP. The check fires if the mini-batch per data-parallel rank is smaller than
+    one response, or is not divisible by the micro-batch size per GPU. Severity is info for a configuration file,
+    because the command line usually overrides the number of GPUs.
 
     ## Why it matters
-    SkyRL asserts the divisibility at the start, and verl asserts the divisibility after it has loaded the model.
+    SkyRL checks the divisibility at startup, and verl checks it after the model is loaded. Both stop with an assertion
+    error.
 
     ## Example
     ```shell

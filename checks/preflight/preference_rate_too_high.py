@@ -27,9 +27,9 @@ def preference_rate_too_high(
     - `adapter_warning`: learning rate of LoRA at or above which the severity is warning.
 
     ## Why it matters
-    The loss depends only on the margin. Large steps widen the margin by making the rejected response much less likely,
-    and the chosen response also becomes less likely. The model then repeats itself or writes noise, while accuracy and
-    margin look perfect.
+    The loss depends only on the margin. A large step widens the margin by making the rejected response much less
+    likely, and the chosen response also becomes less likely. The model then repeats itself or generates noise, while
+    accuracy and margin look perfect.
 
     ## Example
     ```python
@@ -46,7 +46,7 @@ def preference_rate_too_high(
     Small models and short runs tolerate higher rates. LoRA at 5e-5 to 2e-4 is common and is not reported.
 
     ## Remedy
-    Set the learning rate to 5e-7 to 1e-6 (full fine-tuning) or 5e-6 to 5e-5 (LoRA).
+    Set the learning rate to 5e-7 to 1e-6 for full fine-tuning, or to 5e-6 to 5e-5 for LoRA.
 
     ## Sources
     princeton-nlp/SimPO (3e-7 to 1e-6; 1e-5 degenerates); huggingface/alignment-handbook (5e-7 full, 5e-6 QLoRA); TRL

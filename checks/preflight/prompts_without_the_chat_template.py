@@ -15,15 +15,15 @@ def prompts_without_the_chat_template(
     plain: Column = any_of("settings.plain_prompts"),
     model: Column = any_of("settings.model", "settings.model_name_or_path"),
 ) -> Fires:
-    """Prompts for an instruct model are plain text without its chat template.
+    """Prompts for an instruct model are plain text instead of its chat template.
 
     ## What it sees
-    The check fires if the script passes prompts to TRL's `GRPOTrainer` as text without chat template tokens, for a
-    model whose name contains "instruct", "it" or "chat".
+    The check fires if the script passes prompts without chat template tokens to TRL's `GRPOTrainer`, for a model whose
+    name contains "instruct", "it" or "chat".
 
     ## Why it matters
-    The model was trained on chat turns. An instruct model continues plain text like a document, often without ending
-    its turn, up to the length limit. Training must then first teach the behaviour that the template provides.
+    The model was trained on chat turns. Given plain text, an instruct model continues it like a document, often up to
+    the length limit and without ending its turn. RL must then first teach the behaviour that the template provides.
 
     ## Example
     ```python

@@ -18,8 +18,8 @@ def quantised_rollouts_uncorrected(
     """Rollouts use quantised weights without an importance-sampling correction.
 
     ## What it sees
-    The check fires if a separate rollout engine has weights or a KV cache with 8 bits or fewer, and no
-    importance-sampling correction is declared. The precision (FP8, INT8) is declared, or part of the model's name.
+    The check fires if a separate rollout engine uses weights or a KV cache of 8 bits or fewer, and no
+    importance-sampling correction is declared. The precision (FP8, INT8) is declared or is part of the model's name.
 
     ## Why it matters
     The quantised engine samples from a distribution that differs from the trainer's. Without a correction, the gradient
@@ -41,7 +41,7 @@ def quantised_rollouts_uncorrected(
     Some trainers always apply a correction for the engine. Other trainers quantise the policy in the same way.
 
     ## Remedy
-    Use truncated importance sampling at token level with a cap of 2, or bfloat16 rollouts.
+    Use token-level truncated importance sampling with a cap of 2, or bfloat16 rollouts.
 
     ## Sources
     verl-project/verl#7519; NeMo-RL documentation, FP8 (`use_importance_sampling_correction: true`).

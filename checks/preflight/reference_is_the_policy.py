@@ -13,9 +13,9 @@ def reference_is_the_policy(
     """The KL term compares the policy with itself.
 
     ## What it sees
-    The check fires if the settings declare a KL coefficient above 0 and the reference is the policy. The reference is
-    the policy if `reference` is "none", "policy", "self", "old" or "actor", or if it is synchronised with the policy at
-    every step.
+    The check fires if the settings declare a KL coefficient above 0 and use the policy as the reference model. This is
+    the case if `reference` is "none", "policy", "self", "old" or "actor", or if the reference model is synchronised
+    with the policy at every step.
 
     ## Why it matters
     The KL of a policy to itself is 0 and has no gradient. The coefficient then has no effect, and the log shows a KL of
@@ -33,11 +33,12 @@ def reference_is_the_policy(
     No finding.
 
     ## Known false alarms
-    Some trainers call the initial model "policy". The log of a run is more reliable evidence: KL003 reports a KL of
-    exactly 0, and KL006 reports a wrong reference.
+    Some trainers call the initial model "policy". A log is more reliable evidence: KL003 reports a KL of exactly 0, and
+    KL006 reports a wrong reference model.
 
     ## Remedy
-    Use a frozen copy of the initial policy as the reference. With LoRA, use the base model with the adapter disabled.
+    Use a frozen copy of the initial policy as the reference model. With LoRA, use the base model with the adapter
+    disabled.
 
     ## Sources
     TRL `sync_ref_model` (every 512 steps by default).

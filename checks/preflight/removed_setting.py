@@ -15,13 +15,13 @@ def removed_setting(
     The check covers arguments of TRL's `GRPOConfig`, Hydra overrides of verl, and options of OpenRLHF and ms-swift.
     Severity is **info** for a name that an earlier version accepted but the current version does not. Severity is error
     if the file itself pins a version that does not accept the name. Severity is warning if requirements in the same
-    folder pin a version that does not accept the name. Severity is info if the script filters arguments by the class,
-    or catches the TypeError. The check skips Unsloth, which drops removed keys with a warning, and verl's `+key=value`,
-    which adds missing keys. The check also skips commands that pass their own configuration file.
+    folder pin a version that does not accept the name. Severity is info if the script drops arguments that the class
+    does not have, or catches the TypeError. The check skips Unsloth, which drops removed keys with a warning, and
+    verl's `+key=value`, which adds missing keys. The check also skips commands that pass their own configuration file.
 
     ## Why it matters
-    With an unpinned trainer, a script that ran last month may fail now. The error is a TypeError, Hydra's "Key is not
-    in struct" or "unrecognized arguments".
+    If the trainer is not pinned, a script that ran last month may fail now. The error is a TypeError, "Key is not in
+    struct" from Hydra, or "unrecognized arguments".
 
     ## Example
     ```python
@@ -37,7 +37,7 @@ def removed_setting(
     No finding.
 
     ## Known false alarms
-    The requirements in the folder may belong to another program. A fork may have kept the key.
+    Requirements in the folder may belong to another program. A fork may have kept the key.
 
     ## Remedy
     Use the current name, or pin a version that accepts the key.

@@ -38,7 +38,7 @@ def response_limit_below_reasoning(
     check fires if the limit is below 1024 tokens or is TRL's default (at most 512). Severity is info for a model that
     reasons by default and whose chat template can turn reasoning off (the first Qwen3 models, except Base and Instruct
     models). Severity is also info for a configuration that sets `enable_thinking=True`. For a configuration with any
-    other model, severity is info below 16 tokens, and warning at 8 tokens or fewer.
+    other model, severity is info below 16 tokens and warning at 8 tokens or fewer.
 
     ## Thresholds
     - `least_tokens`: response limit, in tokens, below which the check fires for a model that reasons.
@@ -46,8 +46,8 @@ def response_limit_below_reasoning(
     - `fewest_tokens`: response limit, in tokens, up to which most answers are truncated before the EOS token.
 
     ## Why it matters
-    The answer comes after the reasoning. Almost every response is truncated before the answer and gets no reward, so
-    groups have zero variance.
+    The answer comes after the reasoning, so almost every response is truncated before the answer. Truncated responses
+    get no reward, so groups have zero variance.
 
     ## Example
     ```python
@@ -61,12 +61,12 @@ def response_limit_below_reasoning(
     No finding.
 
     ## Known false alarms
-    Tasks with one-word answers need few tokens. A model may have been trained later to be brief. The prompt, not the
-    configuration, may turn reasoning off.
+    Tasks with one-word answers need few tokens. A model may have been trained further to give brief answers. The
+    prompt, not the configuration, may turn reasoning off.
 
     ## Remedy
-    Set the limit to 4096 tokens or more. Alternatively, use a model that does not reason: a Base or Instruct model, or
-    `enable_thinking=False` in the chat template arguments.
+    Set the response limit to 4096 tokens or more. Alternatively, use a model without reasoning: a Base or Instruct
+    model, or `enable_thinking=False` in the chat template arguments.
 
     ## Sources
     modelscope/ms-swift#4950 (clipped ratio 1.0); huggingface/trl PR 5759; thinking-machines-lab/tinker-cookbook#180

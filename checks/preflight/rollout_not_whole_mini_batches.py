@@ -14,12 +14,12 @@ def rollout_not_whole_mini_batches(
     """The rollout is not divisible by the mini-batch size.
 
     ## What it sees
-    The check fires if the number of prompts or responses in a rollout is not divisible by that of a mini-batch.
+    The check fires if the number of prompts or responses in a rollout is not divisible by the number in a mini-batch.
     Severity is error for EasyR1 and SkyRL, warning for slime, and info for other trainers.
 
     ## Why it matters
-    The last update uses only the remainder, with the same step size. In slime, the remainder is discarded. EasyR1 and
-    SkyRL refuse to start.
+    The last update uses only the remainder of the rollout, but takes a step of the same size. In slime, the remainder
+    is discarded. EasyR1 and SkyRL refuse to start.
 
     ## Example
     ```shell
@@ -35,10 +35,10 @@ def rollout_not_whole_mini_batches(
     No finding.
 
     ## Known false alarms
-    verl trains anyway, and the uneven last update rarely matters.
+    verl trains anyway, and the smaller last update rarely matters.
 
     ## Remedy
-    Make the rollout a multiple of the mini-batch.
+    Make the rollout size a multiple of the mini-batch size.
 
     ## Sources
     EasyR1 `ray_trainer.py` (`rollout_batch_size % global_batch_size`); SkyRL `train/utils/utils.py`; slime

@@ -15,24 +15,24 @@ def rollout_temperature_out_of_range(
     frozen_below: float = 0.5,
     icy_below: float = 0.4,
 ) -> Fires:
-    """The rollout temperature is far from that of the trained policy.
+    """The rollout temperature is far from the temperature of the trained policy.
 
     ## What it sees
-    Severity is **info** for a sampling temperature below 0.6, and **warning** below 0.4 or above 1.5. Severity
-    stays **info** in a custom training script, whose `generate` call may have another purpose, and for a model whose
-    tokens are actions. Severity is **error** if the temperature is lowered to below 0.5 during the run. CFG014 reports
-    greedy rollouts.
+    Severity is **info** for a sampling temperature below 0.6, and **warning** below 0.4 or above 1.5. Severity stays
+    **info** for a model whose tokens are actions, and in a custom training script, whose `generate` call may have
+    another purpose. Severity is **error** if the run lowers the temperature below 0.5. CFG014 reports greedy rollouts.
 
     ## Thresholds
     - `cold_below`: sampling temperature below which the severity is info.
     - `hot_above`: sampling temperature above which the severity is warning.
-    - `frozen_below`: sampling temperature below which the severity is error if the run lowers the temperature.
+    - `frozen_below`: sampling temperature below which the severity is error if the temperature was lowered during the
+      run.
     - `icy_below`: sampling temperature below which the severity is warning.
 
     ## Why it matters
-    A low temperature makes the responses of a group alike, so rewards are often equal. A high temperature produces
-    noise that the loss treats as the policy's own. In both cases, the loss and the sampler compute different
-    log-probabilities, unless the loss uses the same temperature.
+    A low temperature makes the responses of a group similar, so their rewards are often equal. A high temperature
+    produces noise, which the loss treats as the policy's own output. In both cases, the loss and the sampler compute
+    different log-probabilities, unless the loss uses the same temperature.
 
     ## Example
     ```python

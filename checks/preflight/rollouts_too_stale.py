@@ -15,16 +15,16 @@ def rollouts_too_stale(
     """Responses may be too old for the loss.
 
     ## What it sees
-    For a plain clipped loss, severity is **warning** at more than 4 declared policy versions between rollout and
-    update. For any other loss, severity is **info** at more than 8 versions.
+    For a plain clipped loss, severity is **warning** if the declared staleness is more than 4 policy versions between
+    rollout and update. For any other loss, severity is **info** above 8 versions.
 
     ## Thresholds
     - `plain_above`: number of policy versions above which a plain clipped loss is biased.
     - `corrected_above`: number of policy versions above which a corrected loss is also biased.
 
     ## Why it matters
-    The ratio between the current policy and the policy that generated the responses leaves the clip bounds. Most of the
-    batch then gets no gradient, and the rest is biased.
+    The ratio between the current policy and the policy that generated the responses exceeds the clip bounds. Most of
+    the batch then gets no gradient, and the rest is biased.
 
     ## Example
     ```shell
@@ -38,7 +38,7 @@ def rollouts_too_stale(
     No finding.
 
     ## Known false alarms
-    If the engine is fast, the declared limit may never be reached. Some trainers always correct for staleness.
+    If the engine is fast, staleness may never reach the declared limit. Some trainers always correct for staleness.
 
     ## Remedy
     Lower the staleness to 1 to 4 versions, or use a decoupled or truncated importance-sampling loss.

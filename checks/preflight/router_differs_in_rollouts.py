@@ -28,8 +28,8 @@ def router_differs_in_rollouts(
 
     ## Why it matters
     Small numerical differences between engine and trainer change which experts are selected. The probability of a token
-    then differs by large factors, and token-level ratios clip or amplify the wrong tokens. Runs with different experts
-    in engine and trainer drift and then collapse.
+    then differs by a large factor, and token-level ratios clip or amplify the wrong tokens. Such runs drift and then
+    collapse.
 
     ## Example
     ```shell
@@ -46,7 +46,7 @@ def router_differs_in_rollouts(
 
     ## Known false alarms
     Runs with one update per rollout, a small learning rate and few steps often end well. The name of a dense model may
-    look like that of a mixture of experts. The router may be frozen.
+    look like the name of a mixture of experts. The router may be frozen, so that it selects the same experts.
 
     ## Remedy
     Use routing replay (R2 or R3), sequence-level ratios (GSPO), or an importance-sampling correction.

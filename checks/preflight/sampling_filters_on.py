@@ -39,7 +39,7 @@ def sampling_filters_on(
     """Rollouts use sampling filters or penalties that the loss does not apply.
 
     ## What it sees
-    Severity is **info** for top_p below 1, top_k above 0 (and below 50,000), and min_p above 0. Severity is **warning**
+    Severity is **info** for top_p below 1, top_k above 0 and below 50,000, or min_p above 0. Severity is **warning**
     for a repetition, presence or frequency penalty that is not neutral. In a custom training script, whose `generate`
     call may have another purpose, severity is **info**. The check does not fire if the recorded mismatch between engine
     and trainer is below 0.001.
@@ -49,9 +49,9 @@ def sampling_filters_on(
       fire.
 
     ## Why it matters
-    The loss uses log-probabilities of the full softmax. Tokens that were sampled with a filter or a penalty come from a
-    different distribution, so the gradient is biased. A penalty that also counts prompt tokens makes the probability of
-    the same answer depend on the question.
+    The loss uses log-probabilities of the full softmax. Tokens that are sampled with a filter or a penalty come from a
+    different distribution, so the gradient is biased. If a penalty also counts prompt tokens, the probability of the
+    same answer depends on the prompt.
 
     ## Example
     ```python
@@ -66,12 +66,12 @@ def sampling_filters_on(
     No finding.
 
     ## Known false alarms
-    Some trainers apply the same processors in the loss (vLLM `processed_logprobs`); if the recorded mismatch is small,
+    Some trainers apply the same processors in the loss (vLLM `processed_logprobs`). If the recorded mismatch is small,
     the check does not fire. A top_p of 0.95 removes few tokens and trains well in practice.
 
     ## Remedy
-    Set top_p to 1.0, top_k to 0 (vLLM: -1), min_p to 0 and every penalty to its neutral value, or use importance
-    weights.
+    Set top_p to 1.0, top_k to 0 (-1 in vLLM), min_p to 0, and every penalty to its neutral value. Alternatively, use
+    importance weights.
 
     ## Sources
     TRL `logprobs_mode`; huggingface/trl#6789; grpo-dual (T 0.75, top_k 50, top_p 0.9, penalties 1.3, 0.7 and 0.3 with

@@ -17,8 +17,8 @@ def tokens_above_model_length(
     prompt limit, the check fires if the response limit leaves no token for the prompt.
 
     ## Why it matters
-    The engine refuses the request, truncates the prompt, or ends the response at its own limit. If the engine ends the
-    response at its limit, the log does not count the response as truncated.
+    The engine refuses the request, truncates the prompt, or ends the response at the engine's own limit. In the last
+    case, the log does not count the response as truncated.
 
     ## Example
     ```python
@@ -32,14 +32,14 @@ def tokens_above_model_length(
     No finding.
 
     ## Known false alarms
-    The check also fires for datasets whose prompts are much shorter than the prompt limit. If a prompt limit covers
-    prompt and response together (ms-swift's `max_length`, OpenRLHF's `data.max_len`), the check does not add it to the
+    The check also fires for datasets whose prompts are much shorter than the prompt limit. Some limits cover prompt and
+    response together (ms-swift's `max_length`, OpenRLHF's `data.max_len`). The check does not add these limits to the
     response limit. NeMo-RL's own configurations use the same length for engine and response, and request only the
     tokens that remain after the prompt. The settings `sequence_len` of axolotl and `seq_len` of prime-rl are not engine
     limits: longer samples are truncated before training.
 
     ## Remedy
-    Raise the engine's maximum length to prompt + response.
+    Raise the engine's maximum length to at least the sum of the prompt and response limits.
 
     ## Sources
     verl-project/verl#673; huggingface/trl#4358; modelscope/ms-swift#3876 (1024 of both); vLLM `max_model_len`.

@@ -23,8 +23,8 @@ def warmup_fills_the_run(
     - `least_steps`: total number of steps at or above which the warm-up is judged.
 
     ## Why it matters
-    The run reaches the declared learning rate late or never. The run looks stable but learns little. A ratio of 0.95 is
-    usually a decay or a beta in the wrong field.
+    The run reaches the declared learning rate late or never, so it looks stable but learns little. A warm-up ratio of
+    0.95 is usually a decay or a beta that was entered in the wrong field.
 
     ## Example
     ```python
@@ -38,7 +38,7 @@ def warmup_fills_the_run(
     No finding.
 
     ## Known false alarms
-    A short test run may end during its warm-up by design.
+    By design, a short test run may end during its warm-up.
 
     ## Remedy
     Set the warm-up to 0% to 10% of the total steps.

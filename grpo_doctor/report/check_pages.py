@@ -31,7 +31,7 @@ def page(catalogue: Catalogue, check: Check) -> str:
         holds = (
             "While active" if check.explains_from is Severity.INFO else f"At severity {check.explains_from} or above"
         )
-        facts.append(f"{holds}, the finding explains: " + ", ".join(explained) + ".")
+        facts.append(f"{holds}, this finding explains {listed(explained)}.")
     text = _with_defaults(check.page, limits)
     for start, notation in NOTATIONS.items():
         text = text.replace(f"## Example\n{start}", f"## Example\n{notation}\n\n{start}")
@@ -44,14 +44,16 @@ def page(catalogue: Catalogue, check: Check) -> str:
 
 NOTATIONS = {
     "```text\nbase.": (
-        "Each line is a setting or a record field of BASE or NEW: `0.5x10` repeats a value, `1->0x5` are five values "
-        "from 1 to 0."
+        "Each line gives a setting or a record field of BASE or NEW. `0.5x10` means 0.5 on ten steps, and `1->0x5` "
+        "means five evenly spaced values from 1 to 0."
     ),
     "```text\n": (
-        "Each line is a record field with its value at every step: `0.5x10` repeats a value, `1->0x5` are five values "
-        "from 1 to 0, `?` is unknown."
+        "Each line gives a record field and its value at each step. `0.5x10` means 0.5 on ten steps, `1->0x5` means "
+        "five evenly spaced values from 1 to 0, and `?` means that the value is unknown."
     ),
-    "```python\nfrom my_trainer": "The example is an adapter; `my_trainer` is a trainer without bugs.",
+    "```python\nfrom my_trainer": (
+        "The example is an adapter for the probe. It imports from `my_trainer`, a trainer without bugs."
+    ),
 }
 """Introduction of an example on the page, by the beginning of the example."""
 MEASURED = "Measured on faults of the built-in engine"
@@ -95,11 +97,13 @@ def _need(fields: Sequence[str]) -> str:
 def _seen(check: Check) -> str:
     seen = check.seen or {}
     if check.preview:
-        return "Preview: only synthetic columns have triggered the check, so findings are remarks without `--preview`."
+        return (
+            "Preview: only synthetic data has triggered this check. Its findings are remarks unless `--preview` is set."
+        )
     if not seen and check.probe is not None:
-        return "Only the probe of this check, which runs the trainer's own code, can detect the problem."
+        return "Only the probe of this check can detect the problem: it runs the trainer's own code."
     if not seen:
-        return "No public log has triggered the check yet. A finding reports what the log itself proves."
+        return "No public log has triggered this check yet."
     named = [f"{seen[kind]} {words[seen[kind] != 1]}" for kind, words in KINDS.items() if kind in seen]
     return f"Evidence: the check fires on {listed(named)}."
 
