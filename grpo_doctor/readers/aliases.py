@@ -119,15 +119,6 @@ STEPS = frozenset(
 )
 _BESIDE = frozenset("global train training grpo rl ppo policy num idx index count id".split())
 
-PREFERENCE_KEYS = frozenset(
-    "rewards/chosen rewards/rejected rewards/margins rewards/accuracies logps/chosen logps/rejected dpo_loss "
-    "logits/chosen logits/rejected orpo_loss simpo_loss kto_loss cpo_loss nll_loss/chosen margin "
-    "preference_loss reward_accuracies reward_accuracy rewards_accuracies rewards_accuracy reward_margins "
-    "reward_margin rewards_margins rewards_margin preference_accuracy pairwise_accuracy margins "
-    "pref_acc pref_accuracy preference_acc".split()
-)
-"""Keys that only preference training and reward models log."""
-
 
 @lru_cache(maxsize=4096)
 def words(key: str) -> frozenset[str]:

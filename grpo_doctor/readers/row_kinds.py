@@ -12,7 +12,7 @@ import numpy as np
 
 from ..record import FIELDS, TEXT_FIELDS
 from ..run import RunType
-from .aliases import OF_TRAINING, PREFERENCE_KEYS, STEP_KEYS, UNIT_TESTS, WEAK_STEP_KEYS, Alias, resolve, words
+from .aliases import OF_TRAINING, STEP_KEYS, UNIT_TESTS, WEAK_STEP_KEYS, Alias, resolve, words
 from .values import as_json, loaded
 
 EVAL = frozenset("eval evaluation val valid validation test testing dev".split())
@@ -172,6 +172,13 @@ _NOT_REWARDS = frozenset(
 _OF_A_PAIR = re.compile(r"reward|log_?p|logit|score|loss")
 
 
+_OF_PAIRS_ONLY = re.compile(
+    r"(?:^|[^a-z])(?:margins?(?:[^a-z]|$)|(?:(?:logits|logps|rewards)/(?:chosen|rejected)|nll_loss/chosen"
+    r"|rewards/accuracies|(?:rewards?|pairwise|pref|preference)_acc(?:urac(?:y|ies))?"
+    r"|(?:dpo|orpo|simpo|kto|cpo|pref|preference)_loss)$)"
+)
+"""Matches keys that only preference training and reward models log, such as ``val_margin`` and ``dpo_loss``. GRPO logs
+``rewards/accuracy`` and ``accuracy_reward``."""
 _PAIRS_OF_LLAMA_FACTORY = {"percentage", "remaining_time", "total_steps", "accuracy"}
 """LLaMA-Factory's ``trainer_log.jsonl`` logs ``rewards/accuracies`` only as ``accuracy``; see ``LogCallback`` in
 hiyouga/LLaMA-Factory, src/llamafactory/train/callbacks.py."""
@@ -181,7 +188,7 @@ def is_preference(keys: set[str]) -> bool:
     """Return whether the keys describe pairs of chosen and rejected responses, such as ``rewards_chosen`` and
     ``rejected_logps``."""
     names = {key.lower().replace(" ", "_") for key in keys}
-    if PREFERENCE_KEYS & names or keys >= _PAIRS_OF_LLAMA_FACTORY:
+    if any(map(_OF_PAIRS_ONLY.search, names)) or keys >= _PAIRS_OF_LLAMA_FACTORY:
         return True
     paired = [name for name in names if _OF_A_PAIR.search(name)]
     return any("chosen" in low or "accepted" in low for low in paired) and any("reject" in low for low in paired)

@@ -274,6 +274,23 @@ def test_a_counted_accuracy_of_training_is_not_an_evaluation(tmp_path: Path) -> 
     assert run_of(tmp_path, "eval.log", text.replace("train_", "")).run_type == "evaluation"
 
 
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("val_margin", "preference"),
+        ("Policy Margin", "preference"),
+        ("reward_accuracy", "preference"),
+        ("marginal", "supervised"),
+        ("rewards/accuracy/mean", "rl"),
+        ("accuracy_reward", "rl"),
+    ],
+)
+def test_a_margin_shows_preference_training(tmp_path: Path, name: str, kind: str) -> None:
+    text = lines(f"step {{i}}: train_loss 0.6 | val_loss 0.5 | {name} 0.8")
+    assert run_of(tmp_path, "x.log", text).run_type == kind
+
+
+
 def test_steps_that_begin_again_with_the_epoch_of_their_headline_count_on(tmp_path: Path) -> None:
     text = "".join(f"Epoch {e}/3, Step {s}/10\nReward: 0.{e}{s}\n\n" for e in (1, 2, 3) for s in range(1, 11))
     run = run_of(tmp_path, "x.log", text)
