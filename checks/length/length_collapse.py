@@ -44,34 +44,35 @@ def length_collapse(
     """Responses have become much shorter than at the start of the run.
 
     ## What it sees
-    The check compares the response length (median, or else mean) with that of the first row, before any update. Once
-    the reward has gained or fallen, the check uses the first length or the length at the best reward, whichever is
-    smaller.
+    The check compares the response length (the median if logged, otherwise the mean) with that of the first row, before
+    any update.
 
-    - Severity is **warning** if the length is below a quarter of the first length on 3 of 5 rows. On a log scale, the
-      difference between the two lengths must exceed three standard errors of the noise of single rows.
-    - Severity is **error** if the reward is not near its maximum on 6 of 10 rows. In addition, the reward must not have
-      risen by half of the smallest detectable gain. If the reward has not fallen and responses still have 8 tokens, an
-      error requires 20 rewards.
+    - Severity is **warning** if the length is below a quarter of the first length on 3 of 5 rows. The logarithms of
+      the two lengths must differ by more than three standard errors, estimated from the noise of single rows.
+    - Severity is **error** if the reward is not near its maximum on 6 of 10 rows. For an error, the reward must also
+      have risen by less than half of the smallest detectable gain. If the reward has not fallen and responses still
+      have at least 8 tokens, severity error also requires 20 recorded rewards.
     - Severity is also **error** if the length is at most 2 tokens, and **critical** if it is at most 1.5 tokens.
     - Severity is **info** if the reward has gained and either the task is solved, or the gain came before the collapse
       and has been kept.
 
-    If the reward components are known, only the gain of components other than formatting counts. Runs whose first row
-    has fewer than 8 tokens are not judged, because their task requires short answers. The onset is the step at which
-    the length fell below 90% of its first value.
+    If the reward components are known, only the gain of components other than formatting counts. The check does not
+    judge runs whose responses have fewer than 8 tokens on the first row, because their task requires short answers. The
+    onset is the step at which the length fell below 90% of its first value. Once the reward has gained or fallen, the
+    length at the best reward replaces the first length if it is smaller.
 
     ## Thresholds
     - `collapsed_below_share`: ratio of the response length to its first value below which the length counts as
       collapsed.
-    - `shortest`: maximum response length, tokens, for severity error regardless of the reward.
-    - `single`: maximum response length, tokens, for severity critical.
-    - `ordinary`: response length on the first row, tokens, below which the run is not judged.
-    - `early_rewards`: number of recorded rewards below which a reward that has not fallen may still rise.
+    - `shortest`: maximum response length, in tokens, at which the severity is error regardless of the reward.
+    - `single`: maximum response length, in tokens, at which the severity is critical.
+    - `ordinary`: response length on the first row, in tokens, below which the run is not judged.
+    - `early_rewards`: minimum number of recorded rewards for severity error if the reward has not fallen and responses
+      are not shorter than `ordinary`.
 
     ## Why it matters
     A policy that writes two or three tokens cannot explore: its responses are identical, groups have zero variance, and
-    no gradient leads to longer responses. The collapse often happens suddenly, on the second row.
+    no gradient leads to longer responses. The collapse is often sudden, and may be complete on the second row.
 
     ## Example
     ```text
@@ -85,9 +86,9 @@ def length_collapse(
     No finding.
 
     ## Known false alarms
-    After a temporary dip in length, the finding clears when the length recovers. For example, a healthy public run of
-    ShibukiZero/assignment5-alignment went from 305 to 30 and back to 400 tokens. If the reward gains, the policy may
-    only have dropped filler, so the severity stays warning.
+    After a temporary dip in length, the finding clears when the length recovers. For example, responses in a healthy
+    public run of ShibukiZero/assignment5-alignment shortened from 305 to 30 tokens, and then grew to 400. If the reward
+    gains, the policy may only have dropped filler, so the severity stays warning.
 
     ## Remedy
     Read ten responses first. Then check, in this order: penalties that include the prompt, the set of EOS tokens, and a

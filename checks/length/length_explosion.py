@@ -35,25 +35,25 @@ def length_explosion(
     """Responses grow towards the length limit without a reward gain.
 
     ## What it sees
-    The mean length of the last 5 rows must be above twice that of the first row. On a log scale, the difference between
-    the two lengths must exceed three standard errors of the noise of single rows. One row of a small batch may be short
-    by chance. Responses count as reaching the limit if the share of truncated responses rose by 0.15, or the mean
-    length exceeds 75% of `max_new_tokens`. Severity is warning if responses reach the limit. Severity is error in three
-    cases. First, the reward has fallen from its best level, and responses are 1.5 times as long as at the best reward.
-    The first case is excluded if the log shows that responses do not reach the limit. Second, responses reach the
-    limit, and the reward has risen by less than half of the smallest detectable gain (starting at the 20th reward).
-    Third, the share of invalid responses has risen by 0.3. The check fires on 3 of 5 rows. The onset is the step at
-    which the mean exceeded 1.25 times the first length. If the reward has fallen, the length at the best reward is used
-    instead of the first length.
+    The mean response length of the last 5 rows must be more than twice that of the first row. The logarithms of the two
+    lengths must differ by more than three standard errors, estimated from the noise of single rows. The second
+    condition excludes a first row that is short by chance, as in a small batch. Responses count as reaching the limit
+    if the share of truncated responses rose by 0.15, or the mean length exceeds 75% of `max_new_tokens`. Severity is
+    warning if responses reach the limit. Severity is error in three cases. First, the reward has fallen from its best
+    level, and responses are at least 1.5 times as long as at the best reward. The first case is excluded if the log
+    shows that responses do not reach the limit. Second, responses reach the limit, and the reward has risen by less
+    than half of the smallest detectable gain (starting at the 20th reward). Third, the share of invalid responses has
+    risen by 0.3. The conditions must hold on 3 of 5 rows. The onset is the step at which the mean length exceeded 1.25
+    times the first length. If the reward has fallen, the length at the best reward is used instead of the first length.
 
     ## Thresholds
     - `grown_factor`: ratio of the mean response length to its first value above which the length counts as grown.
     - `since_best`: minimum ratio of the mean response length to the length at the best reward for severity error.
     - `cut_rise`: minimum rise in the share of truncated responses for a warning.
-    - `limit_share`: mean length, as a share of max_new_tokens, 0 to 1, above which the length counts as close to the
+    - `limit_share`: mean length, as a share of `max_new_tokens` (0 to 1), above which responses count as reaching the
       limit.
     - `invalid_rise`: minimum rise in the share of invalid responses for severity error.
-    - `early_rewards`: number of recorded rewards below which a reward without a gain may still rise.
+    - `early_rewards`: minimum number of recorded rewards before a missing gain counts.
 
     ## Why it matters
     Truncated responses have no answer, so rewards fall to the minimum and become equal in every group. Generation time

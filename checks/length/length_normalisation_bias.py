@@ -19,7 +19,7 @@ def length_normalisation_bias(
     ## What it sees
     The check uses the mean length in characters of correct and wrong responses, from the rollouts or the saved
     responses of each step. If correctness is unknown, responses above and below the step's mean reward are compared.
-    The check fires on 3 of 5 rows if the length ratio of wrong to correct answers rises over 12 rows (Kendall's tau
+    The check fires if, on 3 of 5 rows, the length ratio of wrong to correct answers rises over 12 rows (Kendall's tau
     above 0.5). In addition, wrong answers must be 25% longer than at the start and longer than correct answers.
     Severity is info, or warning if the run declares a loss that averages per sequence (TRL `grpo`, verl
     `seq-mean-...`).
@@ -30,8 +30,8 @@ def length_normalisation_bias(
     - `longer`: ratio of the length of wrong answers to its first value above which wrong answers count as longer.
 
     ## Why it matters
-    With a mean per response, each token of a long wrong answer is penalised less than each token of a short wrong
-    answer. Wrong answers therefore become longer, and the response length rises without better reasoning.
+    If the loss is averaged per response, each token of a long wrong answer is penalised less than each token of a
+    short wrong answer. Wrong answers therefore become longer, and the response length rises without better reasoning.
 
     ## Example
     ```text
@@ -51,7 +51,7 @@ def length_normalisation_bias(
     Lengths in characters are comparable only within one language.
 
     ## Remedy
-    Average over all tokens of the batch, or divide by a constant.
+    Average the loss over all tokens of the batch, or divide it by a constant.
 
     ## Sources
     Dr. GRPO (arXiv 2503.20783), DAPO (2503.14476).

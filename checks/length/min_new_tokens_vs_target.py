@@ -9,13 +9,13 @@ def min_new_tokens_vs_target(
     *,
     near_factor: float = 1.2,
 ) -> Fires:
-    """The minimum length sets the response length.
+    """The minimum length determines the response length.
 
     ## What it sees
-    The check fires if the response length (median, or else mean) is at most 20% above the minimum length on 3 of 5
-    rows. The minimum length must be at least 2 tokens. At a length within 20% of the minimum, most responses end as
-    soon as the minimum allows. The lengths of the supervised answers would show whether the minimum is too high, but
-    logs do not contain these lengths.
+    The check fires if the response length (the median if logged, otherwise the mean) is at most 20% above the minimum
+    length on 3 of 5 rows. The minimum length must be at least 2 tokens. At a length within 20% of the minimum, most
+    responses end as soon as the minimum allows. The lengths of the supervised answers would show whether the minimum is
+    too high, but logs do not contain these lengths.
 
     ## Thresholds
     - `near_factor`: maximum ratio of the response length to min_new_tokens at which the check fires.

@@ -14,7 +14,7 @@ def repeated_eos_in_response(eot_per_response: Column, *, most_tokens: float = 1
 
     ## What it sees
     The check fires if responses have more than 1.05 end-of-turn tokens on 3 of 5 rows. Above 1.05, about one response
-    in twenty or more continues after its end, or contains part of the prompt or of the padding.
+    in twenty continues after its end, or contains part of the prompt or the padding.
 
     ## Thresholds
     - `most_tokens`: mean number of end-of-turn tokens per response above which the check fires.

@@ -72,38 +72,39 @@ def truncation_excess(
 
     ## What it sees
     The check uses the share of truncated responses. Severity is **warning** if more than 10% of the responses in the
-    last 10 rows are truncated, and more than 10% on at least three of the last five rows. One truncated response of
-    eight may be chance. Severity is also warning if more than half of the responses are truncated on every row so far.
+    last 10 rows are truncated, and more than 10% on at least three of the last five rows. A single truncated response
+    in a batch of eight may be chance. Severity is also warning if more than half of the responses are truncated on
+    every row so far.
 
     Severity is **error** in two cases:
 
     - After 10 steps, severity is error if the reward has fallen and more than half of the responses in the last 10 rows
       are truncated. Severity is also error if the reward is constant and more than 80% of the responses are truncated.
-    - After 60 steps, severity is error if the reward has not gained and the truncated share is above 80%, recently and
-      over the whole run. For an error, the share of truncated responses must be logged, or all mean lengths must be
-      equal.
+    - After 60 steps, severity is error if the reward has not gained and more than 80% of the responses are truncated,
+      in the last 10 rows and over the whole run. The error after 60 steps also requires that the share of truncated
+      responses is logged, or that all mean lengths are equal.
 
-    Severity is not error if the reward has gained, or if the reward is at 80% of its maximum and rewards differ within
-    a batch. Severity is also not error if truncation is falling, which means that Kendall's tau of the share over 10
-    rows is below -0.4. If more than 80% of the responses are truncated according to a logged share, a gain must exceed
-    what formatting explains. If the reward has components other than formatting, these components must have gained. If
-    only the total reward is known, the total reward must have gained half a standard deviation of single rewards. If no
-    spread is recorded, the reward must have gained 0.25 on a scale of 0 to 1, or any detectable amount on another
-    scale.
+    Severity is not error if the reward has gained, or if the reward is at least 80% of its maximum and rewards differ
+    within a batch. Severity is also not error if truncation is falling (Kendall's tau of the share over 10 rows is
+    below -0.4). If a logged share shows that more than 80% of the responses are truncated, a gain counts only if it
+    exceeds what formatting explains. If the reward has components other than formatting, these components must have
+    gained. If only the total reward is known, it must have gained at least half a standard deviation of single
+    rewards. If no spread is recorded, the reward must have gained 0.25 on a scale of 0 to 1, or any detectable amount
+    on another scale.
 
     Severity is **info** if truncation has no visible cost, because the reward has gained. Severity is also info if the
-    reward has not fallen and at most half of the responses are truncated, recently and over the whole run. If a logged
-    share shows that over 80% of the responses are truncated, recently and throughout, severity is info only for a
-    solved task. Many runs that learn start with half of their responses truncated; STL001 reports a reward that stays
-    flat.
+    reward has not fallen and at most half of the responses are truncated, in the last 10 rows and over the whole run.
+    If a logged share shows that more than 80% of the responses are truncated throughout the run, severity is info only
+    for a solved task. Many runs that learn start with half of their responses truncated. STL001 reports a reward that
+    stays flat.
 
     If the share of truncated responses is not logged, the check estimates it from the mean length over 10 rows. If the
     mean length is a fraction r of the limit, and r is at least 0.95, the estimated share is 2r - 1. The limit is the
     declared limit, a constant maximum length, or the longest mean length. The longest mean length counts as the limit
-    only if other mean lengths have decimals. In addition, the longest mean length must be a multiple of 32 or 50 that
-    has occurred three times. The longest mean length also counts as the limit if it has occurred on ten rows and on a
-    tenth of all rows. Each row at exactly the longest mean length counts as fully truncated. A mean length above 16
-    tokens that has been exactly at its maximum for 10 rows is also the limit. Two rows are enough if the longest
+    only if it is a multiple of 32 or 50, has occurred at least three times, and other mean lengths are fractional. The
+    longest mean length also counts as the limit if it has occurred on at least ten rows and on at least a tenth of all
+    rows. In that case, each row with exactly this mean length counts as fully truncated. A mean length above 16 tokens
+    also counts as the limit if it has stayed exactly at its maximum for 10 rows. Two rows are enough if the longest
     recorded response equals the mean length on both rows. A logged share counts as 0 if even the longest response is
     below 95% of the declared limit.
 
@@ -116,8 +117,8 @@ def truncation_excess(
       counts as the limit.
     - `short_tokens`: number of tokens that a constant mean length must exceed to count as the limit.
     - `limit_share`: minimum mean length, as a share of the limit, at which nearly all responses are truncated.
-    - `outcome_share`: share of truncated responses, recently and over the whole run, 0 to 1, above which a missing gain
-      is an error.
+    - `outcome_share`: share of truncated responses (0 to 1), in the last rows and over the whole run, above which a
+      missing gain is an error.
     - `nearly`: minimum reward, as a share of 1 or of the largest single reward, at which the severity is not error.
     - `early_steps`: number of steps before which a missing gain is not judged.
     - `equal`: maximum standard deviation of single rewards, as a share of their mean, at which rewards count as equal.
@@ -142,11 +143,11 @@ def truncation_excess(
     No finding.
 
     ## Known false alarms
-    Some runs start with 70% of the responses truncated and recover. Some runs keep a reward of 0.9 with every response
-    truncated; the severity is then warning. Some frameworks check only one of several limits, and therefore log a share
-    of 0 although responses are truncated. Other frameworks count responses as truncated if they end with EOS exactly at
-    the limit. Masking truncated responses is disputed: Skywork-OR1 found training without masking to be better. Masking
-    leaves a group without a gradient if all responses of the group are truncated.
+    Some runs start with 70% of the responses truncated and recover. Some runs keep a reward of 0.9 although every
+    response is truncated, so the severity is then only warning. Some frameworks check only one of several limits, and
+    therefore log a share of 0 although responses are truncated. Other frameworks count responses as truncated if they
+    end with EOS exactly at the limit. Masking truncated responses is disputed: Skywork-OR1 found training without
+    masking to be better. Masking leaves a group without a gradient if all responses of the group are truncated.
 
     ## Remedy
     Raise the limit to the 95th percentile of the lengths of supervised answers. Give truncated responses no reward. Add

@@ -21,19 +21,20 @@ def engine_logprobs_not_as_sampled(
     times: float = 3.0,
     rows: int = 5,
 ) -> Fires:
-    """The log-probabilities of the rollout engine are not those with which the tokens were sampled.
+    """The log-probabilities of the rollout engine are not those under which the tokens were sampled.
 
     ## What it sees
-    The difference k1 minus k3 is 1 minus the mean importance weight. The difference is 0 if the engine sampled from the
+    The check compares two estimates of the KL between engine and trainer, k1 (the mean log-ratio) and k3. The
+    difference k1 minus k3 equals 1 minus the mean importance weight. The difference is 0 if the engine sampled from the
     probabilities that it records. The check uses medians over 5 rows. If the difference is above 0.01 and k1 is more
     than three times k3, the sampler excludes or penalises tokens that the loss does not. Severity is warning, or error
     if the difference is above 0.05. If the difference is below -0.05 and k3 is more than three times |k1|, the recorded
     log-probabilities belong to other tokens. Severity is then error.
 
     ## Thresholds
-    - `excluded`: 1 minus the mean importance weight, above which the severity is warning.
-    - `much`: 1 minus the mean importance weight, above which the severity is error.
-    - `beyond`: mean importance weight minus 1, above which the severity is error.
+    - `excluded`: 1 minus the mean importance weight above which the severity is warning.
+    - `much`: 1 minus the mean importance weight above which the severity is error.
+    - `beyond`: mean importance weight minus 1 above which the severity is error.
     - `times`: ratio of k1 to k3, or of k3 to |k1|, above which the check fires.
     - `rows`: number of rows over which the medians are computed.
 

@@ -43,8 +43,8 @@ def generator_frozen(
     rollout_surprise: 0.5x20
     trainer_surprise: 0.5x10 0.6x10
     ```
-    Error at step 13: Since the start, the trainer's log-probability of sampled tokens has moved by 0.1 nats/token and
-    the rollout engine's by 0. The engine does not receive the updates.
+    Error at step 13: Since the start, the trainer's log-probability of sampled tokens has changed by 0.1 nats/token,
+    but the rollout engine's by only 0. The engine does not receive the updates.
 
     ```text
     rollout_surprise: 0.5x10 0.59x10
@@ -68,8 +68,8 @@ def generator_frozen(
     trainer = abs(moving_median(trainer_surprise, rows) - baseline(trainer_surprise, rows))
     return fires(
         (trainer > moved) & (engine < share * trainer),
-        "Since the start, the trainer's log-probability of sampled tokens has moved by {trainer:.2g} nats/token and "
-        "the rollout engine's by {engine:.2g}. The engine does not receive the updates.",
+        "Since the start, the trainer's log-probability of sampled tokens has changed by {trainer:.2g} nats/token, "
+        "but the rollout engine's by only {engine:.2g}. The engine does not receive the updates.",
         hold=(3, 5),
         trainer=trainer,
         engine=engine,

@@ -20,13 +20,14 @@ def mismatch_undetermined(
     """The token batch does not show why rollout engine and trainer differ.
 
     ## What it sees
-    The check fires if the difference exceeds rounding (k3 KL above 0.002) and the token batch shows no cause for more
-    than half of it. The check is silent if both sides agreed on the first batch (k3 KL below 1e-4).
+    The check fires if the difference exceeds rounding (KL above 0.002 nats per token, k3 estimate) and the token batch
+    shows no cause for more than half of it. The check does not fire if both sides agreed on the first batch (KL below
+    1e-4).
 
     ## Thresholds
     - `rest`: share of the difference without a known cause, 0 to 1, above which the check fires.
-    - `warn`: k3 KL, nats per token, above which the check fires; RAT004 has the same limit.
-    - `equal`: k3 KL on the first batch, nats per token, below which the check is silent, because MIS001 fires instead.
+    - `warn`: KL (k3 estimate), in nats per token, above which the check fires. RAT004 has the same limit.
+    - `equal`: KL on the first batch (k3 estimate), in nats per token, below which MIS001 fires instead of this check.
 
     ## Why it matters
     Without a reference, weight versions or a second pass, stale and quantised weights look alike.

@@ -17,7 +17,7 @@ def chat_header_in_response(
     ## What it sees
     Over 5 rows, the check averages the share of responses with a template token such as <|start_header_id|> or
     <|im_start|>. Severity is **warning** above 2% and **error** above 5%, each on 3 of 5 rows. In healthy runs, the
-    share reaches 1.6% on single steps. The onset is the step since which the shares of single rows have been above 2%.
+    share reaches 1.6% on single steps. The onset is the step since which the share of every row has been above 2%.
 
     ## Thresholds
     - `rows`: number of rows over which the share is averaged.

@@ -20,7 +20,7 @@ from grpo_doctor.series import Column
 def left_pad_count_as_position(
     reward_recomputed_gap: Column, chat_header_rate: Column, *, gap: float = 0.02, header: float = 0.05
 ) -> Fires:
-    """The response is extracted at the wrong position: the prompt's token count is used as the end of the prompt.
+    """The response is sliced at the prompt's token count instead of at the padded width of the batch.
 
     ## What it sees
     The check compares the scored share of valid responses with the share recomputed from the sampled ids. The check
@@ -52,8 +52,8 @@ def left_pad_count_as_position(
     No finding.
 
     ## Known false alarms
-    A scorer may repair text by design, in a task whose answers contain template tokens. No other case is known, because
-    the scored and the recomputed shares are equal by definition.
+    In a task whose answers contain template tokens, a scorer may repair the text by design. No other case is known,
+    because the scored and the recomputed shares are equal by definition.
 
     ## Remedy
     Slice at the padded width. Test with at least one padded row, because the longest row is correct even with the wrong

@@ -188,7 +188,7 @@ def _of_penalty(penalised: list[Any]) -> Fires | None:
         return None
     return fires(
         True,
-        "The KL penalty excludes the {exempt} token of every response, but the policy loss trains it.",
+        "The KL penalty excludes the {exempt} token of every response, but the policy loss includes it.",
         error=True,
         exempt=exempt[0],
     )
@@ -217,7 +217,7 @@ def _of_padding(loss: Any, model: Any, made: Any, responses: Any) -> Fires | Non
         if one == two:
             return fires(
                 True,
-                "The loss weights a response {weight:.2f} times as much when the other prompts of its batch are "
+                "The loss gives a response {weight:.2f} times the weight when the other prompts of its batch are "
                 "longer: the denominator counts prompt or padding tokens.",
                 error=True,
                 weight=weight,
@@ -244,8 +244,8 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
         return None
     return fires(
         True,
-        "The loss weights a response {weight:.2f} times as much when its batch contains a longer response, at the same "
-        "number of response tokens. The denominator counts padding.",
+        "The loss gives a response {weight:.2f} times the weight when its batch contains a longer response, although "
+        "the number of response tokens is the same. The denominator counts padding.",
         warning=True,
         weight=weight,
     )

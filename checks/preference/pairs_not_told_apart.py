@@ -55,10 +55,10 @@ def pairs_not_told_apart(
     The check starts at the 40th step and the 12th row.
 
     - **Flat** (warning): the reward accuracy is not near 1, and its gain plus its noise is below a tenth of the
-      possible gain (`series.trajectory`).
+      possible gain.
     - **At its start** (warning): the mean of the last 12 margins is within 0.02 of 0. Without margins, the mean of the
       last 12 losses must be within 0.01 of ln 2, the loss at a margin of 0. In addition, the mean of all losses must
-      not be below ln 2 beyond its noise. The case does not count while the learning rate is still rising (before step
+      not be below ln 2 beyond its noise. This case does not apply while the learning rate is still rising (before step
       150 if no learning rate is recorded).
     - **Exactly 0**: severity is **error** if all margins of the run, or all log-probabilities of the chosen responses,
       are exactly 0. Severity is **warning** after three margins of 0 if the learning rate is already falling. Full

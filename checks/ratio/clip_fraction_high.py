@@ -44,8 +44,8 @@ def clip_fraction_high(
 
     ## Known false alarms
     The check also fires for sequence-level clipping that the log does not declare. Single rows are not judged, because
-    a healthy off-policy run (score 75%) has a mean of 0.05 but a peak of 0.15. Runs that ended in collapse had values
-    of 0.25 to 1.0.
+    a healthy off-policy run (score 75%) has a mean clip fraction of 0.05 but a peak of 0.15. Runs that ended in
+    collapse had clip fractions of 0.25 to 1.0.
 
     ## Remedy
     Make fewer updates per rollout or halve the learning rate. If only the upper bound clips, raise it (TRL:

@@ -37,8 +37,8 @@ def is_weight_degenerate(
     No finding.
 
     ## Known false alarms
-    Sequence-level ratios quickly leave the range 0.5 to 2. Severity is never error, because the standard deviation, the
-    effective sample size and chi-square would show more but are not recorded.
+    Sequence-level ratios quickly leave the range 0.5 to 2. Severity is never error, because a firm conclusion needs
+    the standard deviation, the effective sample size and chi-square, which are not recorded.
 
     ## Remedy
     Truncate or mask the weights, sample more often, or fix the mismatch (RAT004).

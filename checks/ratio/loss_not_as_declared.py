@@ -25,9 +25,9 @@ def loss_not_as_declared(
 
     ## Why it matters
     A mean over tokens gives long responses more weight than a mean over responses, and a constant divisor changes the
-    size of the step. If the declaration is wrong, comparisons of runs by their declared loss are also wrong. Over
-    samples of the policy, the mean of k3 is the KL. With the reversed difference, the mean is not the KL: tokens that
-    the policy prefers get exponentially large weights.
+    size of the step. If the declaration is wrong, comparisons of runs by their declared loss are also wrong. On the
+    policy's own samples, the k3 estimator equals the KL in expectation. With the reversed difference, the estimator is
+    biased: tokens that the policy prefers get exponentially large weights.
 
     ## Example
     ```python

@@ -21,11 +21,10 @@ def ratio_not_one_at_first_minibatch(
 
     ## What it sees
     The check uses the mean of |ratio - 1| on the first minibatch of a rollout, before any optimizer step on that
-    rollout. Severity is **warning** above 0.01 and **error** above 0.05, each on 3 of 5 rows. The settings may declare
-    one update per rollout (as many prompts in an update as in a step, one pass). Every minibatch is then the first
-    minibatch of its rollout, and severity is also **warning** if the clip fraction is above 0.001. The limit on the
-    clip fraction does not apply to multi-turn rollouts: each turn is a sample, so a rollout has more samples than
-    prompts.
+    rollout. Severity is **warning** above 0.01 and **error** above 0.05, each on 3 of 5 rows. If the settings declare
+    one update per rollout (one pass, and as many prompts per update as per step), every minibatch is the first of its
+    rollout. In that case, severity is also **warning** if the clip fraction is above 0.001. The limit on the clip
+    fraction does not apply to multi-turn rollouts: each turn is a sample, so a rollout has more samples than prompts.
 
     ## Thresholds
     - `warn`: mean |ratio - 1| of the first minibatch above which the severity is warning.

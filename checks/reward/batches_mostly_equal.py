@@ -41,11 +41,11 @@ def batches_mostly_equal(
     ## What it sees
     The check fires if all rewards are equal in at least 80% of all batches (20 or more) and of the last ten batches.
     Rewards are equal if reward_std, or reward_max minus reward_min, is at most 1e-6. In addition, the reward must not
-    have gained and must not be near its maximum (`series.trajectory`). ADV003 judges logs that count zero-variance
-    groups. Half of the batches are sufficient if all batches without spread have the same reward and the same mean
-    length. Prompts differ from step to step, so the policy then gives the same answer to all prompts. Two in five
-    batches are sufficient if all batches without spread have the same negative reward. In every other run, severity
-    is **info** if half of the batches have equal rewards, unless the task is solved.
+    have gained and must not be near its maximum. ADV003 judges logs that count zero-variance groups. Half of the
+    batches are sufficient if all batches without spread have the same reward and the same mean length. Prompts differ
+    from step to step, so the policy then gives the same answer to all prompts. Two in five batches are sufficient if
+    all batches without spread have the same negative reward. In every other run, severity is **info** if half of the
+    batches have equal rewards, unless the task is solved.
 
     ## Thresholds
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be

@@ -25,12 +25,12 @@ def evaluated_text_unlikely(
 
     ## What it sees
     The check fires if each of the last three evaluation perplexities is at least twice the first perplexity. If the
-    reward has gained at the same time (`series.trajectory`), the message reports the gain. A rising reward with rising
-    perplexity is the pattern of over-optimisation.
+    reward has gained at the same time, the message reports the gain. A rising reward with rising perplexity is the
+    pattern of over-optimisation.
 
     ## Thresholds
-    - `grown_factor`: ratio of the perplexity to its first value at or above which the check fires; 2 is 0.7 nats per
-      token.
+    - `grown_factor`: ratio of the perplexity to its first value at or above which the check fires. A ratio of 2 is 0.7
+      nats per token.
     - `evaluations`: number of last evaluations that must all reach `grown_factor`.
 
     ## Why it matters

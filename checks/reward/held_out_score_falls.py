@@ -17,13 +17,12 @@ def held_out_score_falls(
     """The held-out score has fallen from its best level.
 
     ## What it sees
-    The check uses the trajectory of the held-out score (`series.trajectory`). The check fires if the last window is
-    below the best window by more than noise explains. With few evaluations, the check fires if an exact rank test shows
-    that the scores decrease after the highest score. Severity is **warning** if the score has lost 15% of its best
-    level and a quarter of the range that it has covered. Severity is **error** if the score has lost 30% of its best
-    level and half of its range. Severity is also **warning** if the level of the last quarter is below the first level
-    by more than the smallest detectable gain. Even a drop of less than 15% means that training lowered the score that
-    it should raise.
+    The check uses the trajectory of the held-out score. The check fires if the last window is below the best window by
+    more than noise explains. With few evaluations, the check fires if an exact rank test shows that the scores decrease
+    after the highest score. Severity is **warning** if the score has lost 15% of its best level and a quarter of the
+    range that it has covered. Severity is **error** if the score has lost 30% of its best level and half of its range.
+    Severity is also **warning** if the level of the last quarter is below the first level by more than the smallest
+    detectable gain. Even a drop of less than 15% means that training lowered the score that it should raise.
 
     ## Why it matters
     The goal of a run is a high score on prompts that were not used for training. If the held-out score falls, keep the
@@ -45,7 +44,7 @@ def held_out_score_falls(
 
     ## Remedy
     Roll back to the checkpoint with the best held-out score. If the reward rose at the same time, check what the reward
-    function rewards (REW002). If the reward also fell, both falls have the same cause (REW009).
+    function rewards (REW002). If the reward also fell, the two falls probably have the same cause (REW009).
 
     ## Sources
     arXiv 2210.10760 (the gold reward falls while its proxy rises). Bihan/dstack-configs: PPO continues for 300 steps at

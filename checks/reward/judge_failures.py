@@ -42,7 +42,7 @@ def judge_failures(
     Retry the call, and exclude the sample if it fails again. Never score a failure as 0 or as the batch mean.
 
     ## Sources
-    BoBaCai/grpo-dual warns at 10% heuristic scores or more. TRL drops None from reward functions.
+    BoBaCai/grpo-dual warns if 10% or more of the scores are heuristic. TRL drops None from reward functions.
     """
     failing = moving_mean(judge_failure_rate, rows)
     return fires(

@@ -42,22 +42,22 @@ def length_or_format_driven_reward(
     """The reward gain comes from response length or formatting alone.
 
     ## What it sees
-    **Formatting**: the reward has gained (`series.trajectory`), but components other than formatting can account for
-    less than a third of the gain. Formatting components (format, tags, length, penalties) are recognised by name. The
-    other components have not gained, and their noise leaves no room for a larger gain. The other components must also
-    be below 80% of their best row, so that they have room to improve. The finding is an outcome, because there is no
-    evidence that the policy learned the task.
+    **Formatting**: the reward has gained, but components other than formatting can account for less than a third of the
+    gain. Formatting components (format, tags, length, penalties) are recognised by name. The other components have not
+    gained, and noise does not hide a gain that would be large enough. The other components must also be below 80% of
+    their best row, so that they have room to improve. The finding is an outcome, because there is no evidence that the
+    policy learned the task.
 
     **Success**: the reward has gained, but the gain of the success rate, even with noise, is below a tenth of the
-    possible rise. The success rate must have started below 0.8. A finding about the success rate is an outcome, too.
+    possible rise. The success rate must have started below 0.8. A finding about the success rate is also an outcome.
     REW002 reports a success rate that has fallen or never exceeded 0.05.
 
     **Length**: the check correlates the row-to-row **changes** in mean reward and mean response length over the last 30
     rows that record both. The check fires if longer responses get more reward, the squared correlation is above 0.5,
     and reward and length have grown since the start. The check does not compare levels, because two rising series
     always correlate in levels. The check does not report a negative correlation, which is normal in healthy runs in
-    which wrong answers run to the limit. In two runs with a negative correlation, the squared correlation is 0.64 and
-    0.69. The onset is the first row of the first window for which the check fires.
+    which wrong answers run to the limit. In two healthy runs with a negative correlation, the squared correlation is
+    0.64 and 0.69. The onset is the first row of the first window for which the check fires.
 
     ## Thresholds
     - `rows`: number of rows over which changes are correlated.
@@ -65,9 +65,9 @@ def length_or_format_driven_reward(
     - `tiny`: variance divided by the squared mean, below which changes count as rounding.
     - `early_rows`: number of rewards before which the check does not judge formatting.
     - `meant_share`: share of the gain, 0 to 1, up to which correctness counts as having contributed too little. The
-      measurements come from 40 public runs with both kinds of components and a rising reward. In each healthy run, the
-      share plus its noise is at least 0.75. In each run that learned only formatting, the share plus its noise is at
-      most 0.32.
+      following values were measured on 40 public runs with both kinds of components and a rising reward. In each
+      healthy run, the share plus its noise is at least 0.75. In each run that learned only formatting, the share plus
+      its noise is at most 0.32.
     - `done_share`: level of a component as a share of its best row, or success rate, at or above which too little is
       left to learn.
     - `success_room`: share of the possible increase in the success rate, 0 to 1, below which the success rate counts as
@@ -104,8 +104,8 @@ def length_or_format_driven_reward(
     until some answers get a reward.
 
     ## Sources
-    arXiv 2310.03716 (length explains most of the gain). Fault `length-bonus` of the engine.
-    holazzer/nb, Qwen2.5_(3B)-GRPO.ipynb: the reward doubles by its tags, and correctness stays at 0.3.
+    arXiv 2310.03716 (length explains most of the gain). Fault `length-bonus` of the engine. holazzer/nb,
+    Qwen2.5_(3B)-GRPO.ipynb: the reward doubles because of its tags, while correctness stays at 0.3.
     """
     reward_step, length_step = reward_mean - previous(reward_mean), length - previous(length)
     mean_reward, mean_length = moving_mean(reward_step, rows), moving_mean(length_step, rows)

@@ -67,10 +67,9 @@ def multi_task_or_multi_reward_imbalance(
 
     ## What it sees
     Starting at the 20th reward, the check fires if a component of the reward, or the mean reward of a task, has fallen
-    beyond its noise (`series.trajectory`). The component or task must have lost half of its best level and a fiftieth
-    of the whole reward. The total reward must not have fallen, or must never have changed by more than a fifth of its
-    level. Components that are named after formatting or a penalty and were never above 0 are ignored, because they only
-    measure costs.
+    beyond its noise. The component or task must have lost half of its best level and a fiftieth of the whole reward.
+    The total reward must not have fallen, or must never have changed by more than a fifth of its level. Components that
+    are named after formatting or a penalty and were never above 0 are ignored, because they only measure costs.
 
     ## Thresholds
     - `early_rewards`: number of rewards before which the check does not fire.
@@ -103,7 +102,7 @@ def multi_task_or_multi_reward_imbalance(
     share of the batch.
 
     ## Sources
-    arXiv 2601.05242. JuncyLu/trl_DAPO: the format reward goes 0.15 → 0 while the total stays at 2.4.
+    arXiv 2601.05242. JuncyLu/trl_DAPO: the format reward falls from 0.15 to 0 while the total stays at 2.4.
     """
     component = fold(sunk, Parts, reward_components, step, reward_mean)
     task = fold(sunk_task, Parts, by_task, step, reward_mean)

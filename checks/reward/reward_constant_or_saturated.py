@@ -52,12 +52,12 @@ def reward_constant_or_saturated(
     """Every response gets the same reward, so there is no gradient.
 
     ## What it sees
-    **Constant**: the rewards of each batch have no spread for 20 steps and 10 recorded rewards. No spread means that
-    `reward_std`, or `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch means must be
-    identical. The first four rows of the run are enough if spread and gradient norm are both 0. In a log with one row
-    per ten steps, the check fires at the tenth row at the earliest. Batches without spread count only once the
-    probability that such a series arises by chance is at most 1e-5. The probability follows from the share of batches
-    without spread so far. In batches of a single prompt, equal rewards are common.
+    **Constant**: the rewards of each batch have no spread for at least 20 steps and 10 recorded rewards. No spread
+    means that `reward_std`, or `reward_max` minus `reward_min`, is at most 1e-6. If no spread is recorded, the batch
+    means must be identical. The first four rows of the run are enough if spread and gradient norm are both 0. In a log
+    with one row per ten steps, the check fires at the tenth row at the earliest. Batches without spread count only once
+    the probability that such a series arises by chance is at most 1e-5. The probability follows from the share of
+    batches without spread so far. In batches of a single prompt, equal rewards are common.
 
     **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
     rewards.

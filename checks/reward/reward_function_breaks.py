@@ -125,8 +125,8 @@ def _prefilled(reward: Any, graded: Any, tokenizer: Any, render: Any) -> Fires |
         if whole is not None and without is not None and without < whole:
             return fires(
                 True,
-                "The prompt already ends with <think>, and a correct response that continues from there gets "
-                "{without:g} instead of {whole:g}.",
+                "The prompt already ends with <think>, and a correct response that continues from there gets a "
+                "reward of {without:g} instead of {whole:g}.",
                 without=without,
                 whole=whole,
                 response=rest[:200],

@@ -55,17 +55,16 @@ def reward_hacking_divergence(
     """The reward rises while a metric that is not rewarded falls or stays near 0.
 
     ## What it sees
-    Starting at the 20th reward, the check requires that the reward has gained and has not fallen (`series.trajectory`).
-    The check compares the reward with the trajectories of the held-out score, the success rate and the share of valid
-    responses. A metric that equals the reward is ignored. Severity is **error** if one of the three metrics has lost
-    30% of its best level and half of its range. Severity is **warning** if one of the three metrics has fallen by less,
-    but beyond its noise. Severity is also **warning** if a metric's mean of 5 values has never been above 0.05 while
-    the reward rose by twice that value. The onset is the step at which the fallen metric was best, because a policy
-    that optimises something else gets worse gradually. If there are five or more held-out scores and they have not
-    fallen, the success rate and the share of valid responses do not count. Severity is **info** if no other metric is
-    recorded. Reward hacking cannot then be ruled out, because the reward curve also looks excellent if the policy
-    exploits the reward function. REW007 and REW011 judge the components of the reward, including components that are
-    only logged.
+    Starting at the 20th reward, the check requires that the reward has gained and has not fallen. The check compares
+    the reward with the trajectories of the held-out score, the success rate and the share of valid responses. A metric
+    that equals the reward is ignored. Severity is **error** if one of the three metrics has lost 30% of its best level
+    and half of its range. Severity is **warning** if one of the three metrics has fallen by less, but beyond its noise.
+    Severity is also **warning** if a metric's mean of 5 values has never been above 0.05 while the reward rose by twice
+    that value. The onset is the step at which the fallen metric was best, because a policy that optimises something
+    else gets worse gradually. If there are five or more held-out scores and they have not fallen, the success rate and
+    the share of valid responses do not count. Severity is **info** if no other metric is recorded. Reward hacking
+    cannot then be ruled out, because the reward curve also looks excellent if the policy exploits the reward function.
+    REW007 and REW011 judge the components of the reward, including components that are only logged.
 
     ## Thresholds
     - `rows`: number of values averaged for a metric near 0, and number of held-out scores that are sufficient without

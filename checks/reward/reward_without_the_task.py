@@ -22,11 +22,12 @@ def reward_without_the_task(
     """Responses that ignore the task get as much reward as other responses.
 
     ## What it sees
-    Empty responses and copies of the prompt ignore the task. A text of more than 40 characters also ignores the task if
-    it answers three or more prompts. The check averages the reward of responses that ignore the task over 5 rows. Each
-    row must have at least three responses that ignore the task. Severity is **warning** if responses that ignore the
-    task get at least the mean reward of all responses while rewards differ. Severity is **error** if responses that
-    ignore the task get at least 90% of the highest reward. A single row of 30 or more rollouts is judged on its own.
+    Empty responses and copies of the prompt ignore the task. A text of more than 40 characters also counts as ignoring
+    the task if it is the response to three or more prompts. The check averages the reward of responses that ignore the
+    task over 5 rows. Each row must have at least three responses that ignore the task. Severity is **warning** if
+    responses that ignore the task get at least the mean reward of all responses while rewards differ. Severity is
+    **error** if responses that ignore the task get at least 90% of the highest reward. A single row of 30 or more
+    rollouts is judged on its own.
 
     ## Thresholds
     - `high`: share of the highest reward, 0 to 1, at or above which the severity is error.

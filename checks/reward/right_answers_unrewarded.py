@@ -22,7 +22,7 @@ def right_answers_unrewarded(
     """Correct answers are not rewarded: the verifier misses them.
 
     ## What it sees
-    The check looks at rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference answer.
+    The check uses rollouts whose marked final answer (`\\boxed{}`, `<answer>`, `####`) equals the reference answer.
     The check ignores spacing, units, currency signs and thousands separators, and compares fractions as numbers. Over 5
     rows with at least three correct answers, the check averages the share of correct answers that are not rewarded.
     Truncated and invalid responses are excluded. Severity is **warning** at 10% or more, and **error** at 50% or more.
@@ -49,7 +49,7 @@ def right_answers_unrewarded(
     No finding.
 
     ## Known false alarms
-    Rewards that also require a format, such as reasoning tags, or that penalise length: some correct answers are not
+    If the reward also requires a format, such as reasoning tags, or penalises length, some correct answers are not
     rewarded by design.
 
     ## Remedy

@@ -40,7 +40,7 @@ def identical_policy_across_epochs_or_runs(
     new.reward_mean: 0.2->0.4x20
     new.samples.1: {"prompt": "1 + 1?", "response": "2"} x30
     ```
-    Error: Both sides have the same policy: 30 of 30 responses are identical.
+    Error: BASE and NEW have the same policy: 30 of 30 responses are identical.
 
     ```text
     base.settings.learning_rate: 1e-6
@@ -62,7 +62,8 @@ def identical_policy_across_epochs_or_runs(
     optimizer.
 
     ## Sources
-    yunsoft2019/Lever-Plus: four learning rates and KL coefficients, the same 55.85% and the same choices to 100%.
+    yunsoft2019/Lever-Plus: runs with four learning rates and KL coefficients have the same score of 55.85% and
+    identical choices.
     """
     alike, weights = found.samples, found.weights
     texts = alike is not None and alike.compared >= compared and alike.share >= same and bool(found.acting)
@@ -75,7 +76,7 @@ def identical_policy_across_epochs_or_runs(
         told.append(f"none of the {len(weights)} tensors differs by more than {number(farthest, 2)} of its norm")
     return fires(
         texts or unmoved,
-        "Both sides have the same policy: {told}.",
+        "BASE and NEW have the same policy: {told}.",
         confidence="high" if unmoved else None,
         told=" and ".join(told),
     )

@@ -44,12 +44,12 @@ def learning_stall(
     """The policy does not learn: the reward has not risen.
 
     ## What it sees
-    The check uses the trajectory of the reward (`series.trajectory`), starting at the 12th reward.
+    The check uses the trajectory of the reward, starting at the 12th reward.
 
     **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest reward, which is
     0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no spread
-    within a batch was recorded, three rewards are sufficient for a warning. Two rewards, or a single reward of exactly
-    0, are reported as **info**.
+    within a batch was recorded, three rewards are sufficient for a warning. With two rewards, or a single reward of
+    exactly 0, the severity is **info**.
 
     **Nearly 0** (warning): more than 20 rewards are recorded, none is negative, and the mean of any five consecutive
     rewards is below 0.01.
@@ -59,20 +59,20 @@ def learning_stall(
     later under the following conditions:
 
     - the reward has neither gained nor fallen, and the task is not solved
-    - the noise of the reward leaves no room for a gain of a tenth of the headroom
+    - noise cannot hide a gain of a tenth of the headroom
     - the reward has risen by less than half of the smallest detectable gain
     - the reward began below 80% of its maximum
 
     The headroom is the distance between the first level and the maximum. The maximum is the largest recorded single
     reward. If no single rewards are recorded, the maximum is 1 for rewards of 0 to 1, or else the largest mean reward
-    of a row. On other scales, after 80 steps, it is sufficient that the noise leaves no room for a gain of one standard
-    deviation of single rewards. The headroom must be at least one standard deviation. On average, the best of four
-    responses is one standard deviation above their mean. If noise could hide a gain of a tenth of the headroom, the
-    check does not fire, and the verdict is `unproven`.
+    of a row. On other scales, after 80 steps, it is sufficient that noise cannot hide a gain of one standard deviation
+    of single rewards. The headroom must be at least one standard deviation. On average, the best of four responses is
+    one standard deviation above their mean. If noise could hide a gain of a tenth of the headroom, the check does not
+    fire, and the verdict is `unproven`.
 
-    A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, recently
-    and overall. In both cases, waiting cannot help. If groups are not counted, the check uses batches. A held-out score
-    that has gained counts as learning.
+    A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, both
+    recently and over the whole run. In both cases, waiting cannot help. If groups are not counted, the check uses
+    batches. A held-out score that has gained counts as learning.
 
     ## Thresholds
     - `early_rows`: number of steps before which no reward is reported as flat, and severity is never error.

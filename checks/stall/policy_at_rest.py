@@ -20,8 +20,8 @@ def policy_at_rest(
     ## What it sees
     The check applies to runs that record no reward at all. The check fires if the size of the advantages is below 0.1
     and has stayed within 25% of its first value. In addition, the KL to the reference must have risen by at most a
-    tenth of its first value. Both conditions must be true on 40 rows, or on 3 rows that are means over an epoch (`rows
-    = epochs`). If rewards are recorded, STL001 judges whether the run learns.
+    tenth of its first value. Both conditions must hold on 40 rows, or on 3 rows that are means over an epoch (`rows =
+    epochs`). If rewards are recorded, STL001 judges whether the run learns.
 
     ## Thresholds
     - `early_rows`: number of rows before which the check does not fire.

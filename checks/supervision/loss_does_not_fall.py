@@ -48,14 +48,14 @@ def loss_does_not_fall(
     """The loss of a supervised or preference run rises or does not fall.
 
     ## What it sees
-    The check compares the median of the last 5 losses with the first and the lowest median of 5 losses. Severity
-    is **warning** if the last median exceeds the first by more than a quarter plus 0.1 nats. Severity is **error** if
-    the last median is also twice the lowest median. The check also compares the median of the last 20 losses. Severity
-    is **warning** if the median of 20 losses is 30% above its lowest value and the loss has lost half of its
-    improvement. Each rise must exceed 5 standard errors, and only rows before the first restart of the step counter
-    count. If the first loss or the gradient norm is 0, severity is also **error** for a loss of exactly 0 on 5
-    consecutive rows. Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses is 2.5 standard
-    errors below the first mean. The onset is then the first row.
+    The check compares the median of the last 5 losses with the first and the lowest median of 5 losses. Severity is
+    **warning** if the last median exceeds the first by more than a quarter plus 0.1 nats. Severity is **error** if the
+    last median is also twice the lowest median. The check also uses the median of the last 20 losses. Severity is
+    **warning** if the median of 20 losses is 30% above its lowest value and half of the improvement in the loss is
+    lost. Each rise must exceed 5 standard errors, and only rows before the first restart of the step counter count. If
+    the first loss or the gradient norm is 0, severity is also **error** for a loss of exactly 0 on 5 consecutive rows.
+    Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses is 2.5 standard errors below the first
+    mean. The onset is then the first row.
 
     ## Thresholds
     - `rows`: number of losses in the short median.
@@ -63,7 +63,7 @@ def loss_does_not_fall(
     - `early_rows`: number of losses before which a flat loss is not reported.
     - `half`: share of the earlier decrease in the loss, 0 to 1, that a later rise must have undone for a warning.
     - `above_lowest_share`: relative rise above the lowest loss that must be exceeded for a warning.
-    - `above_first_share`: relative rise above the first loss that must be exceeded for a warning; 0.25 is a quarter.
+    - `above_first_share`: relative rise above the first loss that must be exceeded for a warning.
     - `nats`: rise above the first loss, in nats and in addition to `above_first_share`, that must be exceeded for a
       warning.
     - `sigmas`: number of standard errors that a rise must exceed.

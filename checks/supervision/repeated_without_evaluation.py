@@ -15,7 +15,7 @@ def repeated_without_evaluation(
     it did harm.
 
     ## Thresholds
-    - `passes`: number of epochs at or above which the check fires; at 1.5, half of the data were used twice.
+    - `passes`: number of epochs at or above which the check fires. At 1.5, half of the data have been used twice.
 
     ## Why it matters
     Starting at the second epoch, a lower training loss or a higher reward accuracy may be the result of memorisation,

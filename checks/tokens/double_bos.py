@@ -7,7 +7,7 @@ from grpo_doctor import Fires, fires, probe, probes
 def double_bos(
     tokenizer: Any, render: Any = None, render_sft: Any = None, mask: Any = None, model: Any = None, prompts: Any = None
 ) -> Fires | None:
-    """A sequence begins with the BOS token twice.
+    """A sequence begins with two BOS tokens.
 
     ## What it sees
     The probe reads the first two ids that the RL renderer, the supervised renderer and the batch of the loss produce
@@ -30,7 +30,7 @@ def double_bos(
         text = tokenizer.apply_chat_template(prompt, chat_template=template, tokenize=False)
         return [tokenizer.bos_token_id, *tokenizer.encode(text)]
     ```
-    Error: Sequences begin with BOS twice in render.
+    Error: Sequences from render begin with two BOS tokens.
 
     ```python
     from my_trainer import tokenizer
@@ -77,7 +77,7 @@ def double_bos(
     twice = [name for name, rows in paths.items() if any(row[:2] == [bos, bos] for row in rows)]
     return fires(
         bool(twice),
-        "Sequences begin with BOS twice in {where}.",
+        "Sequences from {where} begin with two BOS tokens.",
         warning=len(twice) == len(paths) > 1,
         error=len(twice) < len(paths) or len(paths) == 1,
         where=", ".join(twice),

@@ -46,7 +46,7 @@ def pad_equals_eos_label_mask(
         return ids, labels
     ```
     Error: Of 3 supervised examples, the EOS is not trained in 3, answer tokens are masked in 0, and padding is trained
-    in 0. The labels differ from the ids in 0 of 3.
+    in 0. In 0 of 3 examples, the labels differ from the input ids.
 
     ```python
     import torch
@@ -106,7 +106,8 @@ def pad_equals_eos_label_mask(
     return fires(
         bool(unclosed or holes or shifted or padded),
         "Of {rows} supervised examples, the EOS is not trained in {unclosed}, answer tokens are masked in {holes}, and "
-        "padding is trained in {padded}. The labels differ from the ids in {shifted} of {rows}.",
+        "padding is trained in {padded}. In {shifted} of {rows} examples, the labels differ from the "
+        "input ids.",
         rows=len(pairs),
         unclosed=unclosed,
         holes=holes,

@@ -29,8 +29,8 @@ def penalty_over_prompt(
     def penalize(tokens, logits, prompt_length):
         return RepetitionPenaltyLogitsProcessor(1.3)(tokens, logits)
     ```
-    Error: The penalised logits depend on the words of the prompt (difference of up to 0.586). EOS gains up to 0.586
-    nats relative to the words of the prompt.
+    Error: The penalised logits depend on the words of the prompt (difference of up to 0.586). The penalty raises
+    EOS by up to 0.586 nats relative to the prompt tokens.
 
     ```python
     from my_trainer import render, tokenizer
@@ -71,8 +71,8 @@ def penalty_over_prompt(
         difference, gain = _of_processor(penalize, tokenizer, model, words, eos)
         return fires(
             difference > 1e-4,
-            "The penalised logits depend on the words of the prompt (difference of up to {difference:.3g}). EOS gains "
-            "up to {gain:.3g} nats relative to the words of the prompt.",
+            "The penalised logits depend on the words of the prompt (difference of up to {difference:.3g}). The "
+            "penalty raises EOS by up to {gain:.3g} nats relative to the prompt tokens.",
             difference=difference,
             gain=gain,
         )

@@ -21,14 +21,14 @@ def sft_rl_template_mismatch(
 
     ## What it sees
     The check uses the share of responses whose first token can start a valid response. The check fires if this share is
-    below 0.9 over the first 5 rows, and below 0.95 over the last 5 rows, on 3 of 5 rows. The check excludes rows with a
-    sampling temperature above 1.1, and rows on which rollout engine and trainer disagree (k3 above 0.001). On the
-    excluded rows, the cause is the generator, not the template. Records only suggest that the templates differ; the
-    probe proves the difference.
+    below 0.9 over the first 5 rows, and below 0.95 over the last 5 rows, on 3 of 5 rows. The check excludes rows with
+    a sampling temperature above 1.1, and rows on which rollout engine and trainer disagree (KL above 0.001 nats per
+    token, k3 estimate). On the excluded rows, the cause is the generator, not the template. Records only suggest that
+    the templates differ; the probe proves the difference.
 
     ## Thresholds
     - `low`: share of responses with a valid first token at the start, 0 to 1, below which the check fires.
-    - `healthy`: share of responses with a valid first token now, 0 to 1, below which the check fires.
+    - `healthy`: share of responses with a valid first token over the last rows, 0 to 1, below which the check fires.
 
     ## Why it matters
     If the templates differ, part of the supervised stage is wasted. RL spends its first steps on teaching the format

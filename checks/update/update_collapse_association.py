@@ -21,10 +21,10 @@ def update_collapse_association(
     collapse. A rollout counts as collapsed if at least 90% of its responses are invalid, or if its reward is near the
     lowest of the run. A rollout counts as healthy if at most half of its responses are invalid. Only transitions from a
     healthy step count for the test. Without this restriction, a rule that skips updates at low rewards would produce
-    the same table. Three conditions are required. Fisher's one-sided p is below 0.01 over at least 5 transitions with
-    an update. The relative risk is 3 or more. A circular-shift permutation test of the updates gives a p of at most
-    0.05, or of 1/(n-1), the smallest possible value. Severity is **error** if the risks with and without an update
-    differ by 0.5 or more.
+    the same table. The check fires if three conditions hold. Fisher's one-sided p must be below 0.01 over at least 5
+    transitions with an update. The relative risk must be 3 or more. A circular-shift permutation test of the updates
+    must give a p of at most 0.05, or of 1/(n-1), the smallest possible value. Severity is **error** if the risks with
+    and without an update differ by 0.5 or more.
 
     ## Thresholds
     - `p_value`: one-sided p-value of Fisher's test below which the check fires.
@@ -42,8 +42,8 @@ def update_collapse_association(
     update_applied: 1 0 1 0 1 0 1 0 1 0 0x6
     fallback_rate: 0 1 0 1 0 1 0 1 0 1 0x6
     ```
-    Error at step 15: A collapsed rollout followed 5 of 5 updates, but only 0 of 10 steps without an update. After a
-    healthy step, the counts are 5 of 5 and 0 of 5 (Fisher p = 4.0e-03).
+    Error at step 15: A collapsed rollout followed 5 of 5 updates, but only 0 of 10 steps without an update. Among
+    transitions from healthy steps, the counts are 5 of 5 and 0 of 5 (Fisher p = 0.004).
 
     ```text
     update_applied: 1 0 1 0 1 0 1 0 1 0 0x6
@@ -60,8 +60,8 @@ def update_collapse_association(
     learning rate, a larger group or other advantages help only if the collapse grows with the size of the step.
 
     ## Sources
-    beita6969/colab-grpo and its log (38 updates, 37 collapses; the document blamed K=2, the log shows the generation
-    mode).
+    beita6969/colab-grpo and its log (38 updates, 37 collapses; the document blames K=2, but the log points to the
+    generation mode).
     """
     healthy, collapsed = collapse(invalid_rate, reward_mean)
     known = (judged == judged) & ~isnan(previous(judged))
@@ -81,8 +81,8 @@ def update_collapse_association(
     return fires(
         found,
         "A collapsed rollout followed {collapses} of {exposed} updates, but only {collapses_else} of {unexposed} steps "
-        "without an update. After a healthy step, the counts are {hit} of {at_risk} and {hit_else} of {at_risk_else} "
-        "(Fisher p = {p:.1e}).",
+        "without an update. Among transitions from healthy steps, the counts are {hit} of {at_risk} and "
+        "{hit_else} of {at_risk_else} (Fisher p = {p:.2g}).",
         hold=(1, 1),
         error=found & (difference >= error_difference),
         steps=row(judged),

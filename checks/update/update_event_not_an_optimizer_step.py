@@ -22,12 +22,12 @@ def update_event_not_an_optimizer_step(
     learning_rate: Column = None,
     grad_norm: Column = None,
 ) -> Fires:
-    """Steps that the log calls updates do not change the weights.
+    """Steps that the log marks as updates do not change the weights.
 
     ## What it sees
-    The check looks at steps that are recorded as updates (update_applied). The check fires if 3 of the last 5 updates
-    have a weight_delta of exactly 0 or an unchanged optimizer step counter. Updates with a learning rate or a gradient
-    of exactly 0 do not count, because they should not change the weights.
+    The check uses the steps that are recorded as updates (`update_applied`). The check fires if 3 of the last 5
+    updates have a weight_delta of exactly 0 or an unchanged optimizer step counter. Updates with a learning rate or a
+    gradient of exactly 0 do not count, because they should not change the weights.
 
     ## Why it matters
     Every statement about what happens after an update depends on a correct `update_applied`. Without an optimizer step,

@@ -78,7 +78,7 @@ def _step(who: str, do: str | dict[str, str]) -> Step:
     remedy."""
     if isinstance(do, str):
         return Step(who, do)
-    return Step(who, f"Built in: {do['built-in']}. Apply it to code of your own.", built_in=True)
+    return Step(who, f"{do['built-in']}. Only custom code needs this remedy.", built_in=True)
 
 
 def _advice(path: Path, code: str, entry: Mapping[str, Any], known: Mapping[str, Remedy]) -> Advice:

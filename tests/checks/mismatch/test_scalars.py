@@ -50,8 +50,8 @@ def test_a_frozen_engine_stays_while_the_trainer_moves(engine: str, trainer: str
 
 def test_says_how_far_each_side_has_moved() -> None:
     assert find("MIS014", rollout_surprise="0.5x20", trainer_surprise="0.5x10 0.75x10").message == (
-        "Since the start, the trainer's log-probability of sampled tokens has moved by 0.25 nats/token and the "
-        "rollout engine's by 0. The engine does not receive the updates."
+        "Since the start, the trainer's log-probability of sampled tokens has changed by 0.25 nats/token, but the "
+        "rollout engine's by only 0. The engine does not receive the updates."
     )
 
 

@@ -45,7 +45,9 @@ def test_a_penalty_that_spares_the_end_token(style: str) -> None:
     found = finding("KL leaves out the end token", style)
     assert found is not None
     assert found.severity == "error"
-    assert found.message == ("The KL penalty excludes the last token of every response, but the policy loss trains it.")
+    assert found.message == (
+        "The KL penalty excludes the last token of every response, but the policy loss includes it."
+    )
 
 
 def test_an_end_token_without_its_advantage_is_left_out() -> None:

@@ -18,7 +18,7 @@ def said(found: Comparison) -> list[str]:
 
 
 def test_the_same_responses_under_another_setting() -> None:
-    assert said(compared(*sides("29"))) == ["Both sides have the same policy: 30 of 30 responses are identical."]
+    assert said(compared(*sides("29"))) == ["BASE and NEW have the same policy: 30 of 30 responses are identical."]
 
 
 @pytest.mark.parametrize(("other", "count"), [("x", 30), ("18", 19)])
@@ -44,5 +44,5 @@ def test_weights_that_did_not_move(change: float, count: int) -> None:
     assert bool(told.when) is bool(count)
     if count:
         assert told.message.format(**told.evidence) == (
-            "Both sides have the same policy: none of the 2 tensors differs by more than 9e-05 of its norm."
+            "BASE and NEW have the same policy: none of the 2 tensors differs by more than 9e-05 of its norm."
         )

@@ -21,7 +21,7 @@ def test_it_needs_five_updates_from_a_healthy_state() -> None:
     assert (found.severity, found.confidence, found.detected_step) == ("error", "medium", 15)
     assert found.message == (
         "A collapsed rollout followed 5 of 5 updates, but only 0 of 10 steps without an update. "
-        "After a healthy step, the counts are 5 of 5 and 0 of 5 (Fisher p = 4.0e-03)."
+        "Among transitions from healthy steps, the counts are 5 of 5 and 0 of 5 (Fisher p = 0.004)."
     )
 
 
