@@ -262,6 +262,7 @@ def _met(state: _Met, mean: float) -> tuple[_Met, float]:
     If other means have decimals, only responses of equal length have a whole mean so often. A policy that has settled
     on one format of answer is unlikely to have exactly a usual limit as its length.
     """
+    mean = float(mean)
     if mean == mean:
         longest = max(state.longest, mean)
         times = state.times if longest == state.longest else 0

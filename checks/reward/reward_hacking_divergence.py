@@ -11,7 +11,8 @@ from grpo_doctor.series import Column, Trend, best, each, latest, lowest, recent
 def beside(components: Any, reward: Any) -> float:
     """Return the largest component other than the one that equals the reward, or NaN if there is none."""
     parts = {name: value for name, value in (components or {}).items() if isinstance(value, int | float)}
-    alone = {name for name, value in parts.items() if abs(value - reward) <= 1e-6 * max(1.0, abs(reward))}
+    near = 1e-6 * max(1.0, abs(reward))
+    alone = {name for name, value in parts.items() if abs(value - reward) <= near}
     return max((abs(parts[name]) for name in parts.keys() - alone), default=math.nan) if alone else math.nan
 
 

@@ -11,8 +11,9 @@ def equal(state: tuple[float, float, int], score: Any) -> tuple[tuple[float, flo
     equality."""
     last, moved, times = state
     if score == score:
-        moved, times = (moved, times + 1) if score == last else (abs(float(score) - last), 1)
-        last = float(score)
+        score = float(score)
+        moved, times = (moved, times + 1) if score == last else (abs(score - last), 1)
+        last = score
     exact = last != round(last, DIGITS)
     return (last, moved, times), float(times) if moved >= STEP or exact else math.nan
 

@@ -412,10 +412,9 @@ class Check:
 
     def _trace(self, thresholds: Mapping[str, Any]) -> Traced:
         try:
-            late = {
-                place: STANDING[fields[0]][1] for place, fields in enumerate(self.arguments) if fields[0] in STANDING
-            }
-            found = self.conditions(columns(len(self.arguments), late), thresholds)
+            first = [fields[0] for fields in self.arguments]
+            late = {place: STANDING[field][1] for place, field in enumerate(first) if field in STANDING}
+            found = self.conditions(columns(map(key_of, self.arguments), late), thresholds)
         except Exception as error:  # any error in a check file means that this file cannot be loaded
             raise self._fail(f"{_said(error)}", _line_in(error.__traceback__, self.file)) from error
         if not isinstance(found, Fires):
@@ -490,6 +489,11 @@ class Check:
         """Fields to plot with a finding of this check."""
         fields = [STANDING[f][0] if f in STANDING else f for alternatives in self.arguments for f in alternatives]
         return [f for f in dict.fromkeys(fields) if f not in SPECIAL and not f.startswith(DECLARED)]
+
+
+def key_of(fields: tuple[str, ...]) -> str:
+    """Return the key, among the values of a live row, of an argument with these alternatives."""
+    return f"standing of {STANDING[fields[0]][0]}" if fields[0] in STANDING else " or ".join(fields)
 
 
 def _positional(function: Callable[..., Any]) -> dict[str, tuple[bool, Any]]:

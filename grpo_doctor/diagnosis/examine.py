@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from operator import itemgetter
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -16,7 +15,7 @@ from ..series import Memory, Words, steady
 from ..series.trajectory import FOLLOWED, STANDING, Trajectory, success_of
 from ..series.trend import Standing
 from .catalogue import Catalogue, load
-from .check import DECLARED, Check, Finding, Fires, Severity
+from .check import DECLARED, Check, Finding, Fires, Severity, key_of
 from .hysteresis import RECENT, Alarm, Episode
 from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 from .wording import rendered
@@ -25,8 +24,6 @@ BLOCK = 8192
 """Number of rows per block. Blocks limit the memory use, and fit into the CPU cache."""
 PLANS = 64
 """Number of field sets for which a live run caches which checks can process a row."""
-
-Arguments: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Any]]
 
 
 class Examined:
@@ -227,22 +224,10 @@ def declared(settings: Mapping[str, Any], name: str) -> Any:
     return figure(value) if isinstance(value, int | float) else math.nan
 
 
-_STANDING_OF = {field: f"standing of {field}" for field in FOLLOWED.values()}
+_STANDING_OF = {STANDING[name][0]: key_of((name,)) for name in STANDING}
 """Keys under which the states of a success series are stored with the values of a row."""
-
-
-def _picking(arguments: Iterable[tuple[str, ...]], known: frozenset[str]) -> Arguments:
-    """Return a function that selects the arguments of a check from the values of a row. The function selects states of
-    success series, and the first known alternative of each field (the last if none is known)."""
-    names = [next((name for name in fields if name in known), fields[-1]) for fields in arguments]
-    names = [_STANDING_OF[STANDING[name][0]] if name in STANDING else name for name in names]
-    if len(names) < 2:
-        return lambda values: [values[name] for name in names]
-    return itemgetter(*names)
-
-
-_Seen: TypeAlias = tuple[int, Callable[[Memory, Sequence[Any]], tuple[Memory, Any]], Arguments]
-"""A check's index, the function that computes the check on a row, and the function that selects its arguments."""
+_Seen: TypeAlias = tuple[int, Callable[[Memory, Mapping[str, Any]], tuple[Memory, Any]]]
+"""A check's index, and the function that computes the check on a row."""
 
 
 class Snapshot(NamedTuple):
@@ -281,7 +266,11 @@ class Examination:
         """Each check's state, its alarms, and whether all alarms are calm. Processing the next row does not change the
         lists of this row, so a snapshot can share the lists. The initial state of a check is its state before the first
         row."""
-        fields = {f for e in self.examined for alternatives in e.check.arguments for f in alternatives}
+        arguments = {alternatives for e in self.examined for alternatives in e.check.arguments}
+        fields = {field for alternatives in arguments for field in alternatives}
+        self.alternatives = {key_of(fields): fields for fields in arguments if len(fields) > 1}
+        self.picked: list[tuple[str, str]] = []
+        """The key of each argument with alternatives, and its first known field in the newest row."""
         self.asked = sorted(f for f in fields if f.startswith(DECLARED))
         self.declared: dict[str, Any] = {}
         self.settings_before: dict[str, Any] | None = None
@@ -367,12 +356,17 @@ class Examination:
                 trajectory.push(values[name], step, top)
         if values.keys() != self.known:
             self.known, self.full = frozenset(values), dict(self.blank)
+            self.picked = [
+                (key, next((field for field in fields if field in values), fields[-1]))
+                for key, fields in self.alternatives.items()
+            ]
         self.full.update(values)
         self.full.update((key, self.success[field].standing) for field, key in _STANDING_OF.items())
+        self.full.update([(key, self.full[field]) for key, field in self.picked])
         rang = []
         memories, calm, full = self.memories, self.calm, self.full
-        for place, compute, arguments_of in self._seeing():
-            memory, found = compute(memories[place], arguments_of(full))
+        for place, compute in self._seeing():
+            memory, found = compute(memories[place], full)
             memories[place] = memory
             if found is not None or not calm[place]:
                 examined = self.examined[place]
@@ -388,10 +382,7 @@ class Examination:
             if not known <= self.ever or len(self.plans) == PLANS:
                 self.ever |= known
                 self.plans.clear()
-            seen = [(place, e) for place, e in enumerate(self.examined) if self._sees(e, known)]
-            self.plans[known] = [
-                (place, e.plan.row, _picking([e.check.arguments[k] for k in e.plan.places], known)) for place, e in seen
-            ]
+            self.plans[known] = [(i, e.plan.row) for i, e in enumerate(self.examined) if self._sees(e, known)]
         return self.plans[known]
 
     def _sees(self, examined: Examined, known: frozenset[str]) -> bool:

@@ -4,9 +4,11 @@ condition is false, and ignores short pauses."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from copy import copy
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from .check import Severity
 
@@ -14,39 +16,21 @@ RECENT = 0.1
 """Share of rows at the end of the run within which a cleared alarm still counts as active."""
 
 
-class Episode:
+class Episode(Struct):
     """The range of rows from the first to the last row on which a condition was true."""
 
-    __slots__ = (
-        "confidence",
-        "detected_step",
-        "evidence",
-        "last_row",
-        "last_step",
-        "onset_row",
-        "onset_step",
-        "suffered",
-    )
-
-    def __init__(self, onset: tuple[int, int], detected_step: int) -> None:
-        self.onset_row, self.onset_step = onset
-        self.detected_step = self.last_step = detected_step
-        self.last_row = onset[0]
-        self.evidence: dict[str, Any] = {}
-        self.confidence: Any = None
-        self.suffered: Any = None
+    onset_row: int
+    onset_step: int
+    detected_step: int
+    last_row: int
+    last_step: int
+    evidence: dict[str, Any] = {}
+    confidence: Any = None
+    suffered: Any = None
 
     @property
     def rows(self) -> int:
         return self.last_row - self.onset_row + 1
-
-    def copy(self) -> Episode:
-        """Return an independent copy."""
-        other = Episode.__new__(Episode)
-        other.onset_row, other.onset_step, other.detected_step = self.onset_row, self.onset_step, self.detected_step
-        other.last_row, other.last_step = self.last_row, self.last_step
-        other.evidence, other.confidence, other.suffered = self.evidence, self.confidence, self.suffered
-        return other
 
     def backdate(self, onset: Any) -> None:
         """Move the onset to this step, if the step is known."""
@@ -54,28 +38,28 @@ class Episode:
             self.onset_step = int(onset)
 
 
-class Alarm:
-    """The alarm of one severity of a check: fires after its hold, clears after rows on which its condition is false,
-    and keeps the main episode."""
+class Alarm(Struct):
+    """The alarm of one severity of a check: fires after its hold, clears after ``clear`` rows on which its condition is
+    false, and keeps the main episode.
 
-    __slots__ = ("active", "clear", "episode", "episodes", "least", "level", "longest", "quiet", "recent", "span")
+    Attributes:
+        hold: ``(m, n)``: the condition must be true on m of the last n rows.
+    """
 
-    def __init__(self, level: Severity, hold: tuple[int, int], clear: int) -> None:
-        self.level, (self.least, self.span), self.clear = level, hold, clear
-        self.recent: tuple[tuple[int, int, int], ...] = ()
-        self.quiet = 0
-        self.active = False
-        self.episode: Episode | None = None
-        self.longest: Episode | None = None
-        self.episodes = 0
+    level: Severity
+    hold: tuple[int, int]
+    clear: int
+    recent: tuple[tuple[int, int, int], ...] = ()
+    quiet: int = 0
+    active: bool = False
+    episode: Episode | None = None
+    longest: Episode | None = None
+    episodes: int = 0
 
     def copy(self) -> Alarm:
         """Return an independent copy."""
-        other = Alarm.__new__(Alarm)
-        other.level, other.least, other.span, other.clear = self.level, self.least, self.span, self.clear
-        other.recent, other.quiet, other.active = self.recent, self.quiet, self.active
-        other.episode = None if self.episode is None else self.episode.copy()
-        other.longest, other.episodes = self.longest, self.episodes
+        other = copy(self)
+        other.episode = copy(self.episode)
         return other
 
     @property
@@ -95,7 +79,7 @@ class Alarm:
                 self.quiet += 1
                 self.active = self.quiet < self.clear
             return False
-        if flag and len(self.recent) >= self.least:
+        if flag and len(self.recent) >= self.hold[0]:
             self._ring(row, step)
             return True
         return False
@@ -103,7 +87,7 @@ class Alarm:
     def _remember(self, flag: bool, at: int, row: int, step: int) -> None:
         """Keep the recent rows on which the condition was true."""
         recent = self.recent
-        while recent and recent[0][0] <= at - self.span:
+        while recent and recent[0][0] <= at - self.hold[1]:
             recent = recent[1:]
         self.recent = (*recent, (at, row, step)) if flag else recent
 
@@ -116,8 +100,7 @@ class Alarm:
             return
         if before is not None and (self.longest is None or before.rows > self.longest.rows):
             self.longest = before
-        self.episode = Episode((onset_row, onset_step), step)
-        self.episode.last_row = row
+        self.episode = Episode(onset_row, onset_step, step, row, step)
         self.episodes += 1
 
     def block(self, flags: np.ndarray, at: int, rows: np.ndarray, steps: np.ndarray) -> Iterator[int]:
@@ -128,7 +111,7 @@ class Alarm:
             if self.active and self.episode is not None and not self.quiet and flags[i]:
                 run = int(np.argmin(flags[i:])) or n - i
                 self.episode.last_row, self.episode.last_step = int(rows[i + run - 1]), int(steps[i + run - 1])
-                for k in range(max(i, i + run - self.span), i + run):
+                for k in range(max(i, i + run - self.hold[1]), i + run):
                     self._remember(True, at + k, int(rows[k]), int(steps[k]))
                 i += run
                 yield i - 1

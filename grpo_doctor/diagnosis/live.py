@@ -184,7 +184,7 @@ class LiveDoctor:
         events = [*(record.events or ()), *(non_finite(name, value) for name, value in strange)]
         if record.step <= row.previous and not any(event.kind == "restart" for event in events):
             events.append(restarted(int(row.previous), record.step))
-        values["events"] = events
+        values["events"] = tuple(events)
         if row.samples:
             values["samples"] = list(row.samples)
         return numbers, values

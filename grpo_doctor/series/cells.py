@@ -167,38 +167,38 @@ class Began(Struct, frozen=True):
     """Onset of an episode with pauses. A pause belongs to the episode if it is at most as long as the episode so far,
     or at most 10 rows.
 
-    State: the row number, the first and the last row of the episode, and the onset. The state also contains the step at
-    which the quantity left its first level, and whether it was off that level on the last row.
+    State: the first and the last row of the episode, whether the quantity was off its first level on the last row, the
+    step at which it left that level, and the onset.
     """
 
-    code: ClassVar[str] = "{state} = {push}({state}, {0}, {1}, {2})"
+    code: ClassVar[str] = "if {0} or {1} != {state}[2]: {state} = {push}({state}, {0}, {1}, {2}, {3})"
     value: ClassVar[str] = "{0}[-1] if {1} else nan"
 
     def begin(self) -> State:
-        return 0, 0, -math.inf, False, math.nan, math.nan
+        return 1, -math.inf, False, math.nan, math.nan
 
-    def push(self, state: State, when: Any, off: Any, step: Any) -> State:
-        at, first, last, was_off, start, onset = state
+    def push(self, state: State, when: Any, off: Any, step: Any, at: Any) -> State:
+        first, last, was_off, start, onset = state
         start = (start if was_off else step) if off else math.nan
         if when:
             if at - last > max(10, last - first + 1):
                 first, onset = at, start
             last = at
-        return at + 1, first, last, bool(off), start, onset
+        return first, last, bool(off), start, onset
 
-    def block(self, state: State, when: Any, off: Any, steps: Any) -> tuple[State, Any]:
+    def block(self, state: State, when: Any, off: Any, steps: Any, at: Any) -> tuple[State, Any]:
         if np.any(when):
             out = np.empty(len(steps))
-            for i, row in enumerate(zip(when, off, steps, strict=True)):
+            for i, row in enumerate(zip(when, off, steps, at, strict=True)):
                 state = self.push(state, *row)
                 out[i] = state[-1] if row[0] else math.nan
             return state, out
-        at, first, last, was_off, start, onset = state  # usual case: only the rows off the first level matter
+        first, last, was_off, start, onset = state  # usual case: only the rows off the first level matter
         back = np.flatnonzero(~np.asarray(off, bool))
         streak = back[-1] + 1 if len(back) else 0
         if streak < len(steps):
             start = start if was_off and not streak else float(steps[streak])
-        return (at + len(steps), first, last, streak < len(steps), start, onset), np.full(len(steps), math.nan)
+        return (first, last, streak < len(steps), start, onset), np.full(len(steps), math.nan)
 
 
 class Fold(Struct, frozen=True):
@@ -218,7 +218,8 @@ class Fold(Struct, frozen=True):
 
     def push(self, state: State, *row: Any) -> State:
         """Apply the function to a row."""
-        return self.function(state.copy() if hasattr(state, "copy") else state, *map(numpys, row))
+        copy = getattr(state, "copy", None)
+        return self.function(copy() if copy else state, *map(numpys, row))
 
     def block(self, state: State, *columns: Any) -> tuple[State, Any]:
         last = state[0].copy() if hasattr(state[0], "copy") else state[0]

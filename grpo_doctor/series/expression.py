@@ -26,10 +26,11 @@ class ColumnError(TypeError):
 
 
 class Argument(NamedTuple):
-    """An argument column, by its position. If ``late`` is set, the argument in a live run is the attribute ``late`` of
-    the given object. Reading the attribute may be slow, so the attribute is read only when its value is needed."""
+    """An argument column, by its position. In a row, the argument is the value at ``key``. If ``late`` is set, the
+    argument is an attribute of that value. Reading the attribute may be slow, so it is read only when it is needed."""
 
     place: int
+    key: Any
     late: str = ""
 
 
@@ -222,29 +223,49 @@ def numpys(value: Any) -> Any:
     return np.float64(value) if type(value) is float else value
 
 
+_FIXED = frozenset({float, int, bool, str, tuple, type(None)})
+"""Types of values that cannot be changed in place."""
+
+
+def _by_row(function: Callable[..., Any], number: int, convert: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a function that computes and converts the result for the ``number`` values of one row. A single value
+    that is the same object as on the row before, such as a setting, is not computed again."""
+    latest: tuple[Any, Any] = object(), None
+
+    def of_one(value: Any) -> Any:
+        nonlocal latest
+        before, result = latest
+        if value is not before or type(value) not in _FIXED:
+            result = convert(function(numpys(value)))
+            latest = value, result
+        return result
+
+    def of_several(*values: Any) -> Any:
+        return convert(function(*map(numpys, values)))
+
+    return of_one if number == 1 else of_several
+
+
 def each(function: Callable[..., float], *columns: Column) -> Column:
     """Return a column of the results of ``function`` for the values of each row, for fields that contain lists,
     dictionaries or events."""
 
-    def by_row(*values: Any) -> Any:
-        return float(function(*map(numpys, values)))
-
     def by_block(*values: Any) -> Any:
         return _on_block(function, values)
 
-    return apply(Operation(by_row, by_block), *columns)
+    return apply(Operation(_by_row(function, len(columns), float), by_block), *columns)
 
 
 def several(number: int, function: Callable[..., tuple[float, ...]], *columns: Column) -> tuple[Column, ...]:
     """Return one column for each number that ``function`` returns for the values of a row."""
 
-    def by_row(*values: Any) -> Any:
-        return tuple(map(float, function(*map(numpys, values))))
+    def floats(results: tuple[float, ...]) -> tuple[float, ...]:
+        return tuple(map(float, results))
 
     def by_block(*values: Any) -> Any:
         return _on_block(function, values).T
 
-    made = apply(Operation(by_row, by_block), *columns)
+    made = apply(Operation(_by_row(function, len(columns), floats), by_block), *columns)
     items = (operator.itemgetter(place) for place in range(number))
     return tuple(apply(Operation(item, item, f"{{0}}[{place}]"), made) for place, item in enumerate(items))
 

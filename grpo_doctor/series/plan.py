@@ -8,8 +8,7 @@ row. For a block of rows, the plan computes one array after another.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,17 +16,11 @@ import numpy as np
 
 from .cells import Cell
 from .expression import Argument, Expression, Operation, RowNumber
+from .row_code import AND, OR, RowCode
 
 Memory: TypeAlias = tuple[Any, ...]
 """The number of rows and the state of every cell. A memory is never changed in place, so a stored memory is a
 snapshot."""
-
-
-DEEPEST = 20
-"""Maximum nesting of branches in the generated function. Python allows 100 levels."""
-STATE = "{0}"
-"""Code for the value of a cell whose value is its state."""
-_AND, _OR, _WHERE = "{0} & {1}", "{0} | {1}", "{1} if {0} else {2}"
 
 
 class Constant(NamedTuple):
@@ -63,16 +56,13 @@ class Plan:
         self.shown = [self._number(x) for x in shown]
         self.asks = told is not None
         self.told = [self._number(x) for x in told or ()]
-        self._placed = [i for i, step in enumerate(self.steps) if step.place]
-        self.places = sorted(step.operation.place for step in self.steps if isinstance(step.operation, Argument))
-        """The positions of the arguments that the function uses. A row contains only the arguments at these
-        positions."""
+        self.placed = [i for i, step in enumerate(self.steps) if step.place]
 
     @classmethod
     def of(cls, function: Callable[..., Any], arguments: int) -> Plan:
         """Return the plan of a function that has this number of columns as arguments and returns one or more
         columns."""
-        made = function(*columns(arguments))
+        made = function(*columns(range(arguments)))
         return cls(made if isinstance(made, tuple) else (made,))
 
     def _number(self, x: Any) -> int:
@@ -102,7 +92,7 @@ class Plan:
             self.steps.append(Step(operation, inputs, place))
         return self._numbers[key]
 
-    def _behind(self, wanted: Sequence[int], made: Collection[int] = ()) -> set[int]:
+    def behind(self, wanted: Sequence[int], made: Collection[int] = ()) -> set[int]:
         """Return the steps that the given values need, without the steps in ``made``."""
         found, waiting = set[int](), list(wanted)
         while waiting:
@@ -119,153 +109,17 @@ class Plan:
     # -- row by row ----------------------------------------------------------------------------------------------
 
     @cached_property
-    def row(self) -> Callable[[Memory, Sequence[Any]], tuple[Memory, Any]]:
+    def row(self) -> Callable[[Memory, Any], tuple[Memory, Any]]:
         """Map ``(memory, arguments)`` to the memory after one more row, and the values of the row as Python numbers.
-        ``arguments`` contains only the arguments at ``places``.
+        ``arguments`` contains the value of each argument at its key.
 
         Values of ``shown`` are a tuple. If the plan has ``told``, the result is None on rows on which no ``shown``
         column is true. On other rows, the result is the values of ``shown`` and ``told``.
         """
-        names: dict[str, Any] = {"nan": math.nan, "sqrt": math.sqrt}
-        after = f"(n, {''.join(f's{place}, ' for place in range(1, len(self.cells) + 1))})"
-        shown, told = ("".join(f"{self._name(i)}, " for i in numbers) for numbers in (self.shown, self.told))
-        source = [f"{after} = m", "n += 1", *self._given()]
-        made: set[int] = set()
-        for wanted, test in self._tests():
-            needed = self._behind(wanted, made)
-            lines, waiting = self._lines(needed, self._users(needed, wanted), names)
-            made |= needed - waiting
-            source += lines
-            source += [f"if not ({test}): return {after}, None"] if test else []
-        source.append(f"return {after}, (({shown}), ({told}))" if self.asks else f"return {after}, ({shown})")
-        exec("\n    ".join(["def row(m, a):", *source]), names)
-        function: Callable[[Memory, Sequence[Any]], tuple[Memory, Any]] = names["row"]
+        code = RowCode(self)
+        exec(code.source(), code.names)
+        function: Callable[[Memory, Any], tuple[Memory, Any]] = code.names["row"]
         return function
-
-    def _given(self) -> list[str]:
-        """Return the statement that unpacks the arguments, which are values or the objects that have the late
-        attributes."""
-        given = [(s.operation, i) for i, s in enumerate(self.steps) if isinstance(s.operation, Argument)]
-        names = [f"{'a' if argument.late else 'v'}{i}, " for argument, i in sorted(given)]
-        return [f"{''.join(names)} = a"] if names else []
-
-    def _tests(self) -> Iterator[tuple[Sequence[int], str]]:
-        """Yield groups of steps in the order of computation, each with a test. If the test fails, no condition can be
-        true on the row.
-
-        Cells come first, because they process every row. The conditions of ``shown`` come next, the cheapest first.
-        """
-        yield self._placed, ""
-        if self.asks:
-            parts, remembered = [self._parts(i) for i in self.shown], self._behind(self._placed)
-            required = [i for i in parts[0] if all(i in others for others in parts)]
-            for i in sorted(required, key=lambda i: self._cost(self._behind([i]) - remembered)):
-                yield [i], self._name(i)
-            yield self.shown, " or ".join(map(self._name, self.shown))
-        yield [*self.shown, *self.told], ""
-
-    def _cost(self, steps: set[int]) -> tuple[int, int]:
-        """Return the cost of these steps per row: the number of late attributes and calls, and the number of all
-        steps."""
-        operations = [self.steps[i].operation for i in steps]
-        called = [o for o in operations if isinstance(o, Operation) and (not o.code or o.code.startswith("{row}"))]
-        return len(called) + sum(getattr(o, "late", "") != "" for o in operations), len(steps)
-
-    def _parts(self, i: int) -> list[int]:
-        """Return the conditions that ``&`` joins in a value, in order."""
-        operation, inputs, _ = self.steps[i]
-        if isinstance(operation, Operation) and operation.code == _AND:
-            return [part for k in inputs for part in self._parts(k)]
-        return [i]
-
-    def _lines(
-        self, needed: set[int], users: Mapping[int, set[int]], names: dict[str, Any], depth: int = 0
-    ) -> tuple[list[str], set[int]]:
-        """Return the statements that compute the needed values, and the values that are computed later.
-
-        If only one part of an `&`, an `|` or a `where` needs a value, the value is computed only when that part is
-        evaluated.
-        """
-        waiting, parts, lines = set[int](), dict[int, dict[int, set[int]]](), []
-        for i in sorted(needed, reverse=True):
-            if depth < DEEPEST and i not in waiting and (asked := self._asked(i, users)):
-                parts[i] = asked
-                waiting = waiting.union(*asked.values())
-        for i in sorted(needed - waiting):
-            if i not in parts:
-                lines += self._line(i, names)
-                continue
-            bodies = {k: self._lines(part, users, names, depth + 1)[0] for k, part in parts[i].items()}
-            for head, k in self._branches(i, *bodies):
-                lines += [head, *(f"    {line}" for line in bodies.get(k, ())), f"    v{i} = {self._name(k)}"]
-        return lines, waiting
-
-    def _asked(self, i: int, users: Mapping[int, set[int]]) -> dict[int, set[int]]:
-        """Map each conditional part of a value to the steps that only this part needs."""
-        operation, inputs, _ = self.steps[i]
-        code = getattr(operation, "code", "")
-        able = inputs[1:] if code == _WHERE else inputs if code in (_AND, _OR) else ()
-        parts = {k: part for k in able if inputs.count(k) == 1 and (part := self._only(i, k, users))}
-        if code != _WHERE and parts:
-            dearest = max(parts, key=lambda k: self._cost(parts[k]))
-            parts = {dearest: parts[dearest]}
-        return parts
-
-    def _branches(self, i: int, *asked: int) -> list[tuple[str, int]]:
-        """Return the ``if`` and ``else`` lines that select a part of a value, with the selected part."""
-        operation, inputs, _ = self.steps[i]
-        if operation.code == _WHERE:
-            return [(f"if {self._name(inputs[0])}:", inputs[1]), ("else:", inputs[2])]
-        (late,) = asked
-        first = inputs[0] if late == inputs[1] else inputs[1]
-        return [(f"if {'not ' * (operation.code == _AND)}{self._name(first)}:", first), ("else:", late)]
-
-    def _only(self, i: int, part: int, users: Mapping[int, set[int]]) -> set[int]:
-        """Return the steps that only this part of a value needs; an empty set if one of these steps must process every
-        row."""
-        only = set[int]()
-        for k in sorted(self._behind([part]), reverse=True):
-            wanted = users.get(k)
-            if wanted and not self.steps[k].place and wanted <= ({i} if k == part else only):
-                only.add(k)
-        return only if part in only else set()
-
-    def _users(self, needed: set[int], wanted: Sequence[int]) -> dict[int, set[int]]:
-        """Map each value to the values that use it, and to -1 if it is a result."""
-        users: dict[int, set[int]] = {i: {-1} if i in wanted else set() for i in needed}
-        for i in needed:
-            for k in users.keys() & self.steps[i].inputs:
-                users[k].add(i)
-        return users
-
-    def _line(self, i: int, names: dict[str, Any]) -> list[str]:
-        """Return the statements that compute one value. Functions that the statements call are added to ``names``."""
-        operation, inputs, place = self.steps[i]
-        given = [self._name(k) for k in inputs]
-        if isinstance(operation, Argument):
-            return [f"v{i} = a{i}.{operation.late}"] if operation.late else []
-        if isinstance(operation, Constant):
-            names[f"v{i}"] = float(operation.value) if type(operation.value) is int else operation.value
-            return []
-        if isinstance(operation, RowNumber):
-            return [f"v{i} = n + 0.0"]
-        if isinstance(operation, Operation):
-            names[f"f{i}"] = operation.row
-            called = f"{{row}}({', '.join(given)})"
-            code = (operation.code or called).format(*given, row=f"f{i}")
-            return [f"v{i} = {code}"] if operation.code != STATE else []
-        names[f"f{i}"] = getattr(operation, "push", None)
-        return [operation.code.format(*given, state=f"s{place}", value=f"v{i}", push=f"f{i}", given=", ".join(given))]
-
-    def _name(self, i: int) -> str:
-        """Return the source code of a computed value: a finite constant, a state or a variable."""
-        operation, inputs, place = self.steps[i]
-        if isinstance(operation, Operation) and operation.code == STATE:
-            return self._name(inputs[0])
-        if place and operation.value:
-            return f"s{place}"
-        value: Any = getattr(operation, "value", None)
-        return repr(float(value)) if type(value) in (int, float) and math.isfinite(value) else f"v{i}"
 
     # -- by block ------------------------------------------------------------------------------------------------
 
@@ -277,7 +131,7 @@ class Plan:
         constant value of ``told`` remains a single number.
         """
         block = _Block(self, memory, arguments, rows)
-        for i in self._placed:
+        for i in self.placed:
             block.value(i)
         shown = [_full(block.value(i), rows) for i in self.shown]
         if not self.asks:
@@ -309,10 +163,10 @@ class _Block:
 
     def _compute(self, operation: Any, inputs: tuple[int, ...], place: int) -> Any:
         if isinstance(operation, Operation):
-            if operation.code in (_AND, _OR):  # evaluate the more expensive part only if needed
+            if operation.code in (AND, OR):  # evaluate the more expensive part only if needed
                 inputs = tuple(sorted(inputs, key=self.plan.dear.__contains__))
                 first = np.asarray(self.value(inputs[0]))
-                if first.all() if operation.code == _OR else not first.any():
+                if first.all() if operation.code == OR else not first.any():
                     return first
             return operation.block(*map(self.value, inputs))
         if isinstance(operation, Argument):
@@ -326,10 +180,10 @@ class _Block:
         return out
 
 
-def columns(number: int, late: Mapping[int, str] | None = None) -> list[Any]:
-    """Return symbolic columns to pass to a traced function as arguments. ``late`` maps the positions of arguments to
-    attributes."""
-    return [Expression(Argument(place, (late or {}).get(place, ""))) for place in range(number)]
+def columns(keys: Iterable[Any], late: Mapping[int, str] | None = None) -> list[Any]:
+    """Return symbolic columns to pass to a traced function as arguments, by their keys in a row. ``late`` maps the
+    positions of arguments to attributes."""
+    return [Expression(Argument(place, key, (late or {}).get(place, ""))) for place, key in enumerate(keys)]
 
 
 def computed(function: Callable[..., Any], given: Sequence[Any]) -> Any:

@@ -189,17 +189,19 @@ class Parts:
     def copy(self) -> Parts:
         """Return an independent copy."""
         other = Parts()
-        other.series = {name: series.copy() for name, series in self.series.items()}
+        other.series = self.series.copy()
         return other
 
     def take(self, values: Mapping[str, Any] | None, step: float) -> list[tuple[str, Trajectory]]:
         """Add the values of one row. Return the parts that have a value on the row, in the order of the row."""
-        known = [(name, value) for name, value in (values or {}).items() if isinstance(value, int | float)]
-        for name, value in known:
-            if name not in self.series:
-                self.series[name] = Trajectory()
-            self.series[name].push(value, step)
-        return [(name, self.series[name]) for name, _ in known]
+        known = []
+        for name, value in (values or {}).items():
+            if isinstance(value, int | float):
+                series = self.series[name].copy() if name in self.series else Trajectory()
+                series.push(value, step)
+                self.series[name] = series
+                known.append((name, series))
+        return known
 
 
 def named(parts: Mapping[str, Any] | None, place: float) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import cells, gains, windows
-from .expression import Column, ColumnError, apply, isnan, maximum, sqrt, where
+from .expression import Column, ColumnError, apply, isnan, maximum, row, sqrt, where
 
 _VALUES = (int, float, str, tuple, frozenset, type(None))
 """Types of state that cannot be changed in place."""
@@ -138,7 +138,7 @@ def began(when: Column, off: Column, step: Column) -> Column:
     For example, if a length fell below a quarter of its first level (``when``), the fall began when the length left
     that level (``off``).
     """
-    return _remembered(cells.Began(), when, off, step)
+    return _remembered(cells.Began(), when, off, step, row(step))
 
 
 def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *columns: Column) -> Column:

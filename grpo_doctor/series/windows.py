@@ -8,7 +8,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Sequence
 from functools import cache, cached_property, reduce
 from itertools import combinations
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -87,6 +87,8 @@ def _tau_of(known: Sequence[float]) -> float:
     return rising / math.comb(len(known), 2)
 
 
+SHORT = 10
+"""Maximum length of a window whose sum a plan computes without a function call."""
 _OF_NUMBERS: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
     largest: max,
     smallest: min,
@@ -95,6 +97,17 @@ _OF_NUMBERS: dict[Callable[..., Any], Callable[[Sequence[float]], Any]] = {
     tau: _tau_of,
 }
 """The functions that reduce the known numbers of one window to one value."""
+
+
+def _of_known(reduce: Callable[[Sequence[float]], Any], rows: int) -> Callable[[Sequence[float]], Any]:
+    """Return a function that reduces a window of ``rows`` values, or returns NaN if a value is missing or NaN."""
+
+    def read(values: Sequence[float]) -> Any:
+        total = sum(values)  # NaN if a value is NaN, or if infinite values cancel each other
+        known = len(values) == rows and (total == total or all(x == x for x in values))
+        return reduce(values) if known else math.nan
+
+    return read
 
 
 class Slope(Struct, frozen=True, dict=True):
@@ -121,11 +134,17 @@ class Window(Struct, frozen=True, dict=True):
 
     rows: int
     reduce: Callable[[Sequence[Any]], Any]
-    value: ClassVar[str] = "{row}({0})"
 
     @property
     def code(self) -> str:
         return f"{{state}} = ({{state}} + ({{0}},))[-{self.rows}:]"  # twice as fast as unpacking
+
+    @property
+    def value(self) -> str:
+        if self.reduce not in (added, mean) or self.rows > SHORT:
+            return "{row}({0})"
+        total = " + ".join(["0.0", *(f"{{0}}[{k}]" for k in range(self.rows))])
+        return f"({total}) / {self.rows if self.reduce is mean else 1} if len({{0}}) == {self.rows} else nan"
 
     def begin(self) -> State:
         return ()
@@ -134,14 +153,10 @@ class Window(Struct, frozen=True, dict=True):
     def read(self) -> Callable[[Sequence[Any]], Any]:
         """Reduce the numbers of one window; NaN while the window is not full."""
         if self.reduce in _OF_NUMBERS:
-            return self._of_known
+            return _of_known(_OF_NUMBERS[self.reduce], self.rows)
         if self.reduce is mean:
             return _unrolled(f"{{}} / {self.rows}", self.rows)
         return _unrolled("{}", self.rows) if self.reduce is added else self.reduce
-
-    def _of_known(self, values: Sequence[Any]) -> Any:
-        known = [x for x in values if x == x]
-        return _OF_NUMBERS[self.reduce](known) if len(known) == self.rows else math.nan
 
     def block(self, state: State, xs: Any) -> tuple[State, Any]:
         known = state[-(self.rows - 1) :] if self.rows > 1 else ()
@@ -158,7 +173,10 @@ class OnKnown(Struct, frozen=True):
     state of the window."""
 
     inner: Window
-    value: ClassVar[str] = Window.value
+
+    @property
+    def value(self) -> str:
+        return self.inner.value
 
     @property
     def code(self) -> str:

@@ -34,12 +34,26 @@ def test_evidence_is_computed_only_if_a_condition_holds() -> None:
         calls.append(x)
         return x
 
-    (x,) = columns(1)
+    (x,) = columns(range(1))
     plan = Plan([x > 0], [each(noted, x)])
     memory = plan.begin()
     assert [plan.row(memory, [np.float64(x)])[1] for x in (0, 1)] == [None, ((True,), (1.0,))]
     assert plan.block(memory, [np.zeros(3)], 3) == ((3,), None)
     assert calls == [1.0]
+
+
+def test_an_unchanged_setting_is_computed_once_but_a_list_on_every_row() -> None:
+    calls: list[object] = []
+
+    def length(x: object) -> float:
+        calls.append(x)
+        return float(len(str(x)))
+
+    plan = Plan.of(lambda x: each(length, x), 1)
+    word, known = "adamw", [1]
+    for value in (word, word, known, known, word):
+        assert plan.row(plan.begin(), [value])[1] == (float(len(str(value))),)
+    assert calls == [word, known, known, word]
 
 
 def test_late_values_are_read_only_where_they_decide() -> None:
@@ -52,7 +66,7 @@ def test_late_values_are_read_only_where_they_decide() -> None:
             return 2.0
 
     late = Late()
-    x, dear = columns(2, late={1: "dear"})
+    x, dear = columns(range(2), late={1: "dear"})
     plan = Plan([where(x > 9, x, 0) > 9, (x > 2) | ((dear > 1) & (x > 0))], [])
     found = [plan.row(plan.begin(), [x, late])[1] for x in (-1.0, 3.0)]
     assert (found, asked) == ([None, ((False, True), ())], [])
@@ -118,7 +132,7 @@ def test_a_state_that_cannot_be_copied_is_refused() -> None:
         n = 0
 
     with pytest.raises(TypeError, match=r"needs a copy\(\)"):
-        fold(lambda state, x: (state, x), Counter, *columns(1))
+        fold(lambda state, x: (state, x), Counter, *columns(range(1)))
 
 
 def test_a_transform_on_either_side_of_a_setting_keeps_its_own_state() -> None:
