@@ -60,8 +60,8 @@ def test_other_exceptions_are_not_explained() -> None:
 def test_a_crash_before_the_first_row_gives_the_cause_and_the_next_step(tmp_path: Path) -> None:
     assert said(tmp_path, EQUAL) == (
         "No metric was read before the run ended with a traceback (line 1): AssertionError: only support equal chunk. "
-        "Got size of DataProto 512 and chunk 6. A batch of 512 samples cannot be split equally over 6 workers. Make the "
-        "batch a multiple of the number of GPUs: data.train_batch_size, with rollout.n where responses are split."
+        "Got size of DataProto 512 and chunk 6. A batch of 512 samples cannot be split equally over 6 workers. Make "
+        "data.train_batch_size (times rollout.n if responses are split) a multiple of the number of GPUs."
     )
 
 

@@ -151,7 +151,7 @@ def test_installed_versions_are_one_line_each_before_the_first_step(monkeypatch:
         "temperature": 0.9,
     }
     lines = [line for line in words_before(settings | {"reward_funcs": "a"}) if line.startswith("versions: ")]
-    assert [line[:40] for line in lines] == ["versions: RLA-2026-008 (trl 0.22.0): sca"]
+    assert [line[:40] for line in lines] == ["versions: RLA-2026-008 (trl 0.22.0): the"]
 
 
 @needs(SHARED / "configs")
