@@ -155,7 +155,20 @@ def test_a_proven_mechanism_may_have_held_all_along() -> None:
 def test_the_first_sentence_joins_what_happened_and_why() -> None:
     diagnosis = diagnosed(found("REW009", "critical", 60), found("KL001", "error", 58), success=FALLEN)
     assert (diagnosis.outcome, diagnosis.cause, diagnosis.onset_step) == ("REW009", "KL001", 60)
-    assert diagnosis.headline.startswith("REW009 it is. Likely cause (KL001): KL001 it is. ")
+    assert diagnosis.headline == "REW009 it is. Likely cause (KL001): KL001 it is."
+
+
+def test_the_result_is_added_unless_a_finding_declares_to_be_about_it() -> None:
+    rose = "The policy improved: the reward rose from"
+    assert load().checks["REW007"].about == ("reward_mean",)
+    assert load().checks["DIV004"].about == ()
+    assert diagnosed(found("REW007", "warning", 9), success=LEARNT).headline == "REW007 it is."
+    assert rose in diagnosed(found("DIV004", "warning", 9), success=LEARNT).headline
+    held_out = Trajectory(apart=True)
+    for step, score in enumerate((0.1, 0.2, 0.3), 1):
+        held_out.push(score, step)
+    both = diagnosed(found("REW007", "warning", 9), success={**LEARNT, "eval_score": held_out})
+    assert both.headline == "REW007 it is. The held-out score changed from 0.1 to 0.3 (3 evaluations)."
 
 
 def test_an_outcome_in_other_words_is_not_a_cause() -> None:
@@ -630,7 +643,7 @@ def test_a_saturated_reward_needs_harder_prompts_and_not_a_higher_learning_rate(
 def test_a_proven_cause_is_not_called_likely() -> None:
     proven = found("GEN001", "critical", 58, confidence="high")
     told = diagnosed(found("REW009", "critical", 60), proven, success=FALLEN)
-    assert told.headline.startswith("REW009 it is. Cause (GEN001): GEN001 it is. ")
+    assert told.headline == "REW009 it is. Cause (GEN001): GEN001 it is."
 
 
 @pytest.mark.parametrize(("gain", "told"), [(0.6, True), (0.7, False)])

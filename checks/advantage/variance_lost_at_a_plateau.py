@@ -2,7 +2,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, Trend, baseline, recent_mean
 
 
-@check("ADV016", severity="warning", confidence="medium")
+@check("ADV016", severity="warning", confidence="medium", about=("reward_mean",))
 def variance_lost_at_a_plateau(
     dead_share: Column,
     reward_trend: Trend,

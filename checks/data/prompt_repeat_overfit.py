@@ -2,7 +2,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, Trend
 
 
-@check("DAT002", severity="warning", confidence="medium")
+@check("DAT002", severity="warning", confidence="medium", about=("eval_score",))
 def prompt_repeat_overfit(
     reward_gained: Column,
     epoch: Column,

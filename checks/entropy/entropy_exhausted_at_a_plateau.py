@@ -2,7 +2,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, Trend, baseline, recent_mean
 
 
-@check("ENT014", severity="warning", confidence="medium")
+@check("ENT014", severity="warning", confidence="medium", about=("reward_mean",))
 def entropy_exhausted_at_a_plateau(
     entropy_mean: Column,
     step: Column,

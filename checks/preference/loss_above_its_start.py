@@ -1,7 +1,7 @@
 import math
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, baseline, is_any, moving_mean, moving_min, noise
+from grpo_doctor.series import Column, baseline, is_any, isnan, latest, noise, recent_mean, recent_min, where, words
 
 
 @check(
@@ -12,12 +12,18 @@ from grpo_doctor.series import Column, baseline, is_any, moving_mean, moving_min
     confidence="high",
     run_types=("preference",),
     invalidates=("checkpoints since step {onset}: the untrained model has a lower loss",),
+    about=("loss", "eval_loss"),
 )
 def loss_above_its_start(
-    loss: Column,
+    known: Column = any_of("loss", "eval_loss"),
+    loss: Column = None,
+    eval_loss: Column = None,
+    eval_gained: Column = None,
     loss_type: Column = any_of("settings.loss_type", optional=True),
     *,
     rows: int = 10,
+    evaluations: int = 2,
+    moved: float = 0.01,
     untouched: float = 0.05,
     above: float = 0.1,
     sigmas: float = 4.6,
@@ -29,8 +35,14 @@ def loss_above_its_start(
     2 by more than 4.6 standard errors, or each of the 10 losses must be above ln 2 + 0.1. The check judges only losses
     of -log sigmoid(margin): the loss type is declared as `sigmoid`, or the first loss is within 0.05 of ln 2.
 
+    The check also fires if the held-out loss is more than 0.01 above ln 2 in the last two evaluations. Severity is
+    **info** if the held-out score has gained. If no loss type is declared, the first training loss must be at most ln 2
+    + 0.05, because the losses of other methods start higher.
+
     ## Thresholds
     - `rows`: number of losses in the mean.
+    - `evaluations`: number of held-out losses that must be above ln 2.
+    - `moved`: distance from ln 2, in nats, that each held-out loss must exceed.
     - `untouched`: distance of the first loss from ln 2, in nats, up to which the loss counts as that of an untrained
       model.
     - `above`: distance from ln 2, in nats, that the mean or each loss must exceed.
@@ -54,6 +66,13 @@ def loss_above_its_start(
     ```
     No finding.
 
+    ```text
+    loss: 0.693 0.5 0.3 0.1
+    eval_loss: ? 0.72 ? 0.9
+    ```
+    Warning at step 4: The held-out loss is 0.9, above the loss of the untrained model (ln 2 = 0.693). Some pairs are
+    ranked wrongly by wide margins.
+
     ## Known false alarms
     The check also fires for a loss with an additional term, such as the likelihood of the chosen response, if its first
     value is ln 2 by chance.
@@ -66,13 +85,23 @@ def loss_above_its_start(
     Suryansh2204/AIT-NLP-Assignment5, DPO.ipynb (24 runs with losses of 1.7 to 605).
     """
     untrained = math.log(2)
-    known = is_any(loss_type, "sigmoid") | (abs(baseline(loss, 1) - untrained) <= untouched)
-    excess = moving_mean(loss, rows) - untrained
-    clear = (excess > sigmas * noise(loss) / math.sqrt(rows)) | (moving_min(loss, rows) - untrained > above)
+    declared, begun = is_any(loss_type, "sigmoid"), baseline(loss, 1) - untrained
+    excess = recent_mean(loss, rows) - untrained
+    clear = (excess > sigmas * noise(loss) / math.sqrt(rows)) | (recent_min(loss, rows) - untrained > above)
+    trained = (declared | (abs(begun) <= untouched)) & (excess > above) & clear
+    held_out = recent_min(eval_loss, evaluations) - untrained > moved
+    held_out = held_out & (declared | (isnan(loss_type) & (begun <= untouched)))
     return fires(
-        known & (excess > above) & clear,
-        "The loss is {level:.3g}, above the loss of the untrained model (ln 2 = 0.693). Some pairs are ranked wrongly "
-        "by wide margins.",
+        trained | (held_out & ~eval_gained),
+        "The {which} is {level:.3g}, above the loss of the untrained model (ln 2 = 0.693). Some pairs are ranked "
+        "wrongly by wide margins.",
+        info=held_out,
         hold=(1, 1),
-        level=excess + untrained,
+        clear=1,
+        which=words(_which, trained),
+        level=where(trained, excess + untrained, latest(eval_loss)),
     )
+
+
+def _which(trained: bool) -> str:
+    return "loss" if trained else "held-out loss"

@@ -30,6 +30,7 @@ from grpo_doctor.series.trajectory import CHANCE
     confidence="medium",
     run_types=("preference",),
     explains=("SUP001",),
+    about=("loss", "success_rate", "reward_margin"),
 )
 def pairs_not_told_apart(
     step: Column,

@@ -40,7 +40,7 @@ def least_paid(state: Parts, components: Any, step: float, now: float, *, share:
     return state, min(heights, key=heights.__getitem__, default=math.nan)
 
 
-@check("REW011", vital=True, kind="outcome", severity="info", confidence="medium")
+@check("REW011", vital=True, kind="outcome", severity="info", confidence="medium", about=("reward_mean",))
 def component_never_pays(
     reward_trend: Trend,
     reward_components: Column,

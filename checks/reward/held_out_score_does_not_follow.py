@@ -10,6 +10,7 @@ from grpo_doctor.series import Column, Trend, baseline, best, fmax, fmin, lowest
     severity="warning",
     confidence="medium",
     invalidates=("the training reward as a measure of ability since step {onset}",),
+    about=("reward_mean", "success_rate", "eval_score"),
 )
 def held_out_score_does_not_follow(
     eval_score: Column,

@@ -9,6 +9,7 @@ from grpo_doctor.series import Column, Trend, words
     severity="warning",
     confidence="medium",
     invalidates=("checkpoints saved since step {onset}",),
+    about=("eval_score",),
 )
 def held_out_score_falls(
     eval_score: Column,

@@ -51,7 +51,7 @@ def _whole(rose: bool, first: float, now: float, level: float) -> str:
     return f"rose from {number(first)} to {number(now)}" if rose else f"as a whole is {number(level)}"
 
 
-@check("REW007", kind="outcome", severity="warning", confidence="medium")
+@check("REW007", kind="outcome", severity="warning", confidence="medium", about=("reward_mean",))
 def multi_task_or_multi_reward_imbalance(
     reward_mean: Column,
     step: Column,

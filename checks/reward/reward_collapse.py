@@ -9,6 +9,7 @@ from grpo_doctor.series import Column, Trend, lowest, row, where
     confidence="medium",
     explains=("REW001", "ADV003", "ADV012", "STL001", "GRD003", "REW015"),
     invalidates=("checkpoints saved since step {onset}",),
+    about=("reward_mean", "success_rate"),
 )
 def reward_collapse(
     series: Column = any_of("reward_mean", "success_rate"),

@@ -29,6 +29,7 @@ from grpo_doctor.series import (
     severity="info",
     confidence="high",
     explains=("ADV003", "ADV012", "ADV015", "STL001", "GRD003", "GRD008", "REW014"),
+    about=("reward_mean",),
 )
 def reward_constant_or_saturated(
     reward_mean: Column,

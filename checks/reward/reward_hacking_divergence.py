@@ -36,6 +36,7 @@ def _what(name: str, fell: bool, best: float, now: float) -> str:
     confidence="medium",
     explains=("REW015",),
     invalidates=("the reward as a measure of success since step {onset}",),
+    about=("reward_mean", "success_rate", "eval_score"),
 )
 def reward_hacking_divergence(
     reward_mean: Column,

@@ -19,7 +19,14 @@ from grpo_doctor.series import (
 )
 
 
-@check("STL001", kind="outcome", severity="warning", confidence="medium", explains=("DIV004", "GRD008", "ADV015"))
+@check(
+    "STL001",
+    kind="outcome",
+    severity="warning",
+    confidence="medium",
+    explains=("DIV004", "GRD008", "ADV015"),
+    about=("reward_mean",),
+)
 def learning_stall(
     step: Column,
     reward_mean: Column,

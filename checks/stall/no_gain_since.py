@@ -2,7 +2,7 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, Trend, baseline, total
 
 
-@check("STL009", kind="remark", severity="info", confidence="medium")
+@check("STL009", vital=True, kind="remark", severity="info", confidence="medium")
 def no_gain_since(
     step: Column,
     reward_mean: Column,

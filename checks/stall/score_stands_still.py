@@ -31,6 +31,7 @@ running mean is below STEP, one correct answer in fifty."""
     confidence="medium",
     explains=("STL001", "REC004"),
     invalidates=("checkpoints saved since step {onset}",),
+    about=("success_rate", "eval_score"),
 )
 def score_stands_still(
     step: Column,

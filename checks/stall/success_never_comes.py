@@ -5,7 +5,14 @@ from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, Trend, baseline, best, lowest, total, words
 
 
-@check("STL008", kind="outcome", severity="warning", confidence="medium", explains=("STL001", "DAT001", "GRD003"))
+@check(
+    "STL008",
+    kind="outcome",
+    severity="warning",
+    confidence="medium",
+    explains=("STL001", "DAT001", "GRD003"),
+    about=("success_rate",),
+)
 def success_never_comes(
     known: Column = any_of("success_rate", "eval_score"),
     step: Column = None,

@@ -28,6 +28,7 @@ from grpo_doctor.series import (
     confidence="medium",
     run_types=("supervised", "preference"),
     invalidates=("checkpoints since step {onset}: they are worse than earlier checkpoints",),
+    about=("loss",),
 )
 def loss_does_not_fall(
     loss: Column,

@@ -2,7 +2,13 @@ from grpo_doctor import Fires, check, fires
 from grpo_doctor.series import Column, baseline, latest, lowest, moving_min, row
 
 
-@check("SUP002", severity="warning", confidence="medium", run_types=("supervised", "preference"))
+@check(
+    "SUP002",
+    severity="warning",
+    confidence="medium",
+    run_types=("supervised", "preference"),
+    about=("loss", "eval_loss"),
+)
 def overfitting(
     eval_loss: Column,
     loss: Column = None,

@@ -297,6 +297,7 @@ class Check:
         self.run_types: tuple[RunType, ...] = tuple(meta.pop("run_types"))
         self.vital: bool = meta.pop("vital", False)
         self.denies_learning: bool = meta.pop("denies_learning", False)
+        self.about: tuple[str, ...] = tuple(meta.pop("about", ()))
         self.predicate: Callable[..., Any] | None = None
         self._traced: Traced | None = None
         self.conclusion: Callable[..., Any] | None = None

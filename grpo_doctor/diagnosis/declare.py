@@ -65,6 +65,7 @@ def _decorator(part: str) -> Callable[..., Callable[[Callable[..., Any]], Callab
         run_types: tuple[RunType, ...] = ("rl",),
         vital: bool = False,
         denies_learning: bool = False,
+        about: tuple[str, ...] = (),
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         meta = {k: v for k, v in locals().items() if k not in ("code", "part")}
         meta["withholds"] = withholds or {}
@@ -95,6 +96,7 @@ Args:
     vital: it reports that a vital series is stuck (constant, at its minimum or maximum); the first two sentences
         of a report always mention it.
     denies_learning: it reports that the run does not learn, so it is a past finding if the run learns.
+    about: the success series whose level or course its message reports; a headline does not repeat them.
 """
 conclude = _decorator("conclusion")
 conclude.__doc__ = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,7 +17,7 @@ from .early_indicators import Before, Columns
 from .known_errors import known_error
 from .remedies import shared_remedies
 from .remedy_gate import refused, signs
-from .success import NAMES, evaluated, evidence, lost, names_of, shown, worse
+from .success import NAMES, evidence, lost, names_of, shown, worse
 from .wording import at_intervals, counted, listed, number
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 ENOUGH = 8
 """Number of rows below which a run is not judged, because no check of a trend can have fired yet."""
 COMPONENTS = "reward_components"
-HELD_OUT = "held-out"
 KEEP, FASTER, CHECK_REWARD = "keep-and-compare", "raise-learning-rate", "check-the-reward"
 SHOWN = 3
 """Maximum number of series, and maximum number of reward components, that a sentence names."""
@@ -42,9 +41,10 @@ class Facts(NamedTuple):
     """The facts of a diagnosis that a headline reports.
 
     ``findings`` are the findings to report, except ``crash``, which is the active finding on how the run ended.
-    ``vital`` are the active findings on vital series, without findings that repeat the outcome. ``parts`` are the
-    values of each reward component. ``idle`` are the components that stay at their minimum, and whether they are 0
-    throughout. ``column`` returns the values of a field.
+    ``vital`` are the active findings on vital series, without findings that repeat the outcome, and without
+    ``remarks``, which belong to the sentence on the success series. ``reported`` are the success series that the
+    messages of outcome and cause are about. ``parts`` are the values of each reward component. ``idle`` are the
+    components that stay at their minimum, and whether they are 0 throughout. ``column`` returns the values of a field.
     """
 
     run: Run
@@ -55,8 +55,10 @@ class Facts(NamedTuple):
     findings: list[Finding]
     crash: Finding | None
     vital: list[Finding]
+    remarks: list[Finding]
     success: Mapping[str, Outcome]
     learning: bool
+    reported: Collection[str]
     parts: Mapping[str, np.ndarray]
     idle: Mapping[str, bool]
     before: Before
@@ -74,8 +76,9 @@ class Facts(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """Return the sentence on the success series."""
-        return shown(self.success, self.learning, self.run.run_type)
+        """Return the sentences on the success series that the problem and its cause do not report."""
+        said = shown(self.success, self.learning, self.run.run_type, self.reported)
+        return " ".join([said, *(f.message for f in self.remarks)]) if said else said
 
 
 def headline(facts: Facts) -> str:
@@ -110,17 +113,11 @@ def headline(facts: Facts) -> str:
 
 
 def _problem(facts: Facts) -> str:
-    """Return the sentences on the problem and its cause. Add the result if the run learns anyway, or if neither the
-    problem nor the cause is about the result."""
+    """Return the sentences on the problem and its cause, and on the success series that they do not report."""
     sentence = failing_sentence(facts.outcome, facts.cause, facts.before)
     if facts.short or facts.run.run_type == "probe":
         return sentence
-    named = any(f"he {name} " in sentence for name in names_of(facts.run.run_type).values())
-    achieved = facts.outcome is None or (facts.learning and not sentence.startswith("The reward rose"))
-    if (facts.verdict == "suspect" and achieved) or not named:
-        return f"{sentence} {facts.shown}"
-    held_out = evaluated(facts.success, facts.run.run_type)
-    return f"{sentence} T{held_out[1:]}." if held_out and HELD_OUT not in sentence else sentence
+    return f"{sentence} {facts.shown}".rstrip()
 
 
 def failing_sentence(outcome: Finding | None, cause: Finding | None, before: Before) -> str:

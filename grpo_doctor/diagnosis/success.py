@@ -41,9 +41,9 @@ def lost(success: Mapping[str, Outcome]) -> list[str]:
 
 
 def evidence(success: Mapping[str, Outcome], run_type: RunType) -> dict[str, Outcome]:
-    """Return the series that can show learning. The loss of a preference run is not among the returned series, because
-    it can fall without any pair being ranked better."""
-    return {name: o for name, o in success.items() if not (run_type == "preference" and name == "loss")}
+    """Return the series that can show learning. The losses of a preference run are not among the returned series,
+    because they can fall without any pair being ranked better."""
+    return {name: o for name, o in success.items() if not (run_type == "preference" and name in TURNED)}
 
 
 def beyond_reference(success: Mapping[str, Outcome]) -> bool:
@@ -103,12 +103,17 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
     return [trained, "eval_score"] if sum(leans) > math.sqrt(2) and min(leans) > HALF else []
 
 
-def shown(success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl") -> str:
-    """Return one sentence on what the success series show, with the held-out score."""
-    names = names_of(run_type)
-    said, told = _claim(success, names, learning, run_type)
-    held_out = evaluated(success, run_type, told)
-    return f"{said}, and {held_out}." if held_out else f"{said}."
+def shown(
+    success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl", reported: Collection[str] = ()
+) -> str:
+    """Return one sentence on what the success series show, with the held-out score, without what is only about
+    ``reported`` series. The text is empty if nothing is left."""
+    said, told = _claim(success, names_of(run_type), learning, run_type)
+    parts = [said] if not reported or {*told} - {*reported} else []
+    if held_out := evaluated(success, run_type, (*told, *reported)):
+        parts.append(held_out)
+    text = ", and ".join(parts)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
 def _claim(

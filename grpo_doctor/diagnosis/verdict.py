@@ -389,7 +389,7 @@ def diagnosis_of(
     _treat(catalogue, findings, active, run, refuted, passed)
     crash = next((f for f in active if catalogue.checks[f.code].family == ENDING and f.level > Severity.INFO), None)
     told = [f for f in findings if not f.cleared or f.onset_step != first]  # not a past state from the first row
-    vital = [f for f in active if catalogue.checks[f.code].vital]
+    vital = [f for f in active if f.kind != "remark" and catalogue.checks[f.code].vital]
     facts = Facts(
         run=run,
         rows=rows,
@@ -399,8 +399,10 @@ def diagnosis_of(
         findings=[f for f in told if f is not crash],
         crash=crash,
         vital=[f for f in vital if not (outcome and f is not outcome and same_in_other_words(f, outcome))],
+        remarks=[f for f in active if f.kind == "remark" and catalogue.checks[f.code].vital],
         success=stands,
         learning=learning,
+        reported={name for f in (outcome, cause) if f for name in catalogue.checks[f.code].about},
         parts=parts,
         idle=unused,
         before=before(recorded, int(fell)) if fell < math.inf else Before([], {}),

@@ -121,6 +121,11 @@ def lately(x: Column, responses: Column) -> Column:
     return where(isnan(responses), recent_mean(x), x)
 
 
+def recent_min(x: Column, rows: int) -> Column:
+    """Smallest of the last ``rows`` known values. Rows without a value repeat it."""
+    return _remembered(windows.OnKnown(windows.Window(rows, windows.smallest)), x)
+
+
 def known_median(x: Column, rows: int) -> Column:
     """Median of the last ``rows`` known values. Rows without a value repeat the median."""
     return _remembered(windows.OnKnown(windows.Window(rows, windows.median)), x)

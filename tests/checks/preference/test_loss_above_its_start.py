@@ -56,3 +56,50 @@ def test_a_run_that_learns_is_healthy() -> None:
     run.run_type = "preference"
     said = diagnose(run)
     assert (said.verdict, said.finding("PRF006")) == ("healthy", None)
+
+
+@pytest.mark.parametrize(
+    ("loss", "eval_loss", "settings", "severity"),
+    [
+        ("0.693 0.5 0.3", "? 0.703 0.703", {}, None),  # 0.01 above ln 2
+        ("0.693 0.5 0.3", "? 0.704 0.704", {}, "warning"),
+        ("0.3 0.3 0.3", "? ? 0.9", {}, None),  # one evaluation
+        ("0.3 0.3 0.3", "0.8 ? 0.9", {}, "warning"),
+        ("0.3 0.3 0.3", "0.9 0.8 0.5", {}, None),  # below ln 2 at last
+        ("0.744 0.3 0.3", "? 0.9 0.9", {}, None),  # another loss: its first value is more than 0.05 above ln 2
+        ("0.743 0.3 0.3", "? 0.9 0.9", {}, "warning"),
+        ("0.744 0.3 0.3", "? 0.9 0.9", {"loss_type": "sigmoid"}, "warning"),
+        ("0.5 0.3 0.3", "? 0.9 0.9", {"loss_type": "hinge"}, None),
+    ],
+)
+def test_two_held_out_losses_above_it_count(
+    loss: str, eval_loss: str, settings: dict[str, str], severity: str | None
+) -> None:
+    finding = run_check("PRF006", settings, loss=loss, eval_loss=eval_loss)
+    assert (finding.severity if finding and not finding.cleared else None) == severity
+
+
+def test_a_held_out_loss_above_it_heads_the_report_of_two_rows() -> None:
+    run = make_run(loss="0.34 0.2", eval_loss="0.79 0.835", eval_score="0.372 0.376")
+    run.run_type = "preference"
+    said = diagnose(run)
+    assert said.verdict == "suspect"
+    assert said.headline.startswith(
+        "The held-out loss is 0.835, above the loss of the untrained model (ln 2 = 0.693). Some pairs are ranked "
+        "wrongly by wide margins. Only 2 rows were logged"
+    )
+
+
+def test_a_gain_of_the_held_out_accuracy_makes_it_an_info() -> None:
+    scores, losses = [0.5 + 0.04 * n for n in range(10)], [0.7 + 0.01 * n for n in range(10)]
+    run = make_run(loss=[0.69 - 0.05 * n for n in range(10)], eval_loss=losses, eval_score=scores)
+    run.run_type = "preference"
+    finding = diagnose(run).finding("PRF006")
+    assert finding is not None
+    assert finding.severity == "info"
+
+
+def test_a_falling_held_out_loss_above_ln_2_is_no_learning() -> None:
+    run = make_run(loss=[0.82 - 0.004 * n for n in range(20)], eval_loss=[0.798 - 0.003 * n for n in range(20)])
+    run.run_type = "preference"
+    assert diagnose(run).verdict == "unproven"

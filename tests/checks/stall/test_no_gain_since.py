@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from grpo_doctor.testing import find, run_check
+from grpo_doctor import diagnose
+from grpo_doctor.testing import find, make_run, run_check
 
 
 def rising(until: int, rows: int = 200) -> list[float]:
@@ -34,3 +35,13 @@ def test_a_run_that_never_rose_and_one_that_is_solved_are_silent() -> None:
     solved = [min(value / 0.6, 1.0) for value in rising(40)]
     assert run_check("STL009", reward_mean=flat) is None
     assert run_check("STL009", reward_mean=solved) is None
+
+
+def test_the_plateau_follows_the_sentence_on_the_gain() -> None:
+    said = diagnose(make_run(reward_mean=rising(60)))
+    found = said.finding("STL009")
+    assert found is not None
+    assert said.verdict == "healthy"
+    assert said.headline.startswith("The policy improved: the reward rose from")
+    assert said.headline.endswith(f". {found.message} No problem found in the recorded metrics.")
+    assert "has not risen" not in diagnose(make_run(reward_mean=rising(130))).headline
