@@ -36,9 +36,9 @@ def length_explosion(
 
     ## What it sees
     The mean response length of the last 5 rows must be more than twice that of the first row. The logarithms of the two
-    lengths must differ by more than three standard errors, estimated from the noise of single rows. The second
-    condition excludes a first row that is short by chance, as in a small batch. Responses count as reaching the limit
-    if the share of truncated responses rose by 0.15, or the mean length exceeds 75% of `max_new_tokens`. Severity is
+    lengths must differ by more than three standard errors, estimated from the noise of single rows. The margin for
+    noise excludes a first row that is short by chance, as in a small batch. Responses count as reaching the limit if
+    the share of truncated responses rose by 0.15, or the mean length exceeds 75% of `max_new_tokens`. Severity is
     warning if responses reach the limit. Severity is error in three cases. First, the reward has fallen from its best
     level, and responses are at least 1.5 times as long as at the best reward. The first case is excluded if the log
     shows that responses do not reach the limit. Second, responses reach the limit, and the reward has risen by less

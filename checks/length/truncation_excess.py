@@ -72,17 +72,17 @@ def truncation_excess(
 
     ## What it sees
     The check uses the share of truncated responses. Severity is **warning** if more than 10% of the responses in the
-    last 10 rows are truncated, and more than 10% on at least three of the last five rows. A single truncated response
-    in a batch of eight may be chance. Severity is also warning if more than half of the responses are truncated on
-    every row so far.
+    last 10 rows are truncated. The share must also exceed 10% on at least three of the last five rows. A single
+    truncated response in a batch of eight may be chance. Severity is also warning if more than half of the responses
+    are truncated on every row so far.
 
     Severity is **error** in two cases:
 
     - After 10 steps, severity is error if the reward has fallen and more than half of the responses in the last 10 rows
       are truncated. Severity is also error if the reward is constant and more than 80% of the responses are truncated.
-    - After 60 steps, severity is error if the reward has not gained and more than 80% of the responses are truncated,
-      in the last 10 rows and over the whole run. The error after 60 steps also requires that the share of truncated
-      responses is logged, or that all mean lengths are equal.
+    - After 60 steps, severity is error if the reward has not gained and the truncated share is above 80%, both in the
+      last 10 rows and over the whole run. The error after 60 steps also requires that the share of truncated responses
+      is logged, or that all mean lengths are equal.
 
     Severity is not error if the reward has gained, or if the reward is at least 80% of its maximum and rewards differ
     within a batch. Severity is also not error if truncation is falling (Kendall's tau of the share over 10 rows is
@@ -93,7 +93,7 @@ def truncation_excess(
     on another scale.
 
     Severity is **info** if truncation has no visible cost, because the reward has gained. Severity is also info if the
-    reward has not fallen and at most half of the responses are truncated, in the last 10 rows and over the whole run.
+    reward has not fallen and the truncated share is at most one half, both in the last 10 rows and over the whole run.
     If a logged share shows that more than 80% of the responses are truncated throughout the run, severity is info only
     for a solved task. Many runs that learn start with half of their responses truncated. STL001 reports a reward that
     stays flat.
@@ -101,12 +101,12 @@ def truncation_excess(
     If the share of truncated responses is not logged, the check estimates it from the mean length over 10 rows. If the
     mean length is a fraction r of the limit, and r is at least 0.95, the estimated share is 2r - 1. The limit is the
     declared limit, a constant maximum length, or the longest mean length. The longest mean length counts as the limit
-    only if it is a multiple of 32 or 50, has occurred at least three times, and other mean lengths are fractional. The
-    longest mean length also counts as the limit if it has occurred on at least ten rows and on at least a tenth of all
-    rows. In that case, each row with exactly this mean length counts as fully truncated. A mean length above 16 tokens
-    also counts as the limit if it has stayed exactly at its maximum for 10 rows. Two rows are enough if the longest
-    recorded response equals the mean length on both rows. A logged share counts as 0 if even the longest response is
-    below 95% of the declared limit.
+    only if it is a multiple of 32 or 50 and has occurred at least three times. In addition, the mean lengths of other
+    rows must be fractional. The longest mean length also counts as the limit if it has occurred on at least ten rows
+    and on at least a tenth of all rows. In that case, each row with exactly this mean length counts as fully truncated.
+    A mean length above 16 tokens also counts as the limit if it has stayed exactly at its maximum for 10 rows. Two rows
+    are enough if the longest recorded response equals the mean length on both rows. A logged share counts as 0 if even
+    the longest response is below 95% of the declared limit.
 
     The finding clears once the share over the last 10 rows is at most 10%, so the end of the run counts, not the start.
 

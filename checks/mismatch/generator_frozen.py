@@ -54,7 +54,7 @@ def generator_frozen(
 
     ## Known false alarms
     No false alarm is known. A curriculum that changes the trainer's certainty also changes the engine's, so the check
-    stays silent.
+    does not fire.
 
     ## Remedy
     Check that the transfer reaches the engine: compare the norm of one layer on both sides after an update. In verl

@@ -20,9 +20,8 @@ def mismatch_undetermined(
     """The token batch does not show why rollout engine and trainer differ.
 
     ## What it sees
-    The check fires if the difference exceeds rounding (KL above 0.002 nats per token, k3 estimate) and the token batch
-    shows no cause for more than half of it. The check does not fire if both sides agreed on the first batch (KL below
-    1e-4).
+    The check fires if the difference exceeds rounding (KL above 0.002 nats per token, k3 estimate) and more than half
+    of it has no known cause. The check does not fire if both sides agreed on the first batch (KL below 1e-4).
 
     ## Thresholds
     - `rest`: share of the difference without a known cause, 0 to 1, above which the check fires.
@@ -50,8 +49,8 @@ def mismatch_undetermined(
     No false alarm is possible: the finding only states that the cause is unknown.
 
     ## Remedy
-    Record weight versions or reference log-probabilities. Set the learning rate to 0 for a few steps: stale weights do
-    not explain a difference that remains. Run one batch with the engine in float32.
+    Record weight versions or reference log-probabilities. Set the learning rate to 0 for a few steps: a difference
+    that remains is not caused by stale weights. Run one batch with the engine in float32.
 
     ## Sources
     Derived.

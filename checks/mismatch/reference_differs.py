@@ -18,9 +18,9 @@ def reference_differs(
     """The reference model is not the initial policy.
 
     ## What it sees
-    The check fires if the log-probabilities of reference model and policy differ (KL above 0.002 nats per token, k3
-    estimate) in a token batch from before the first update. The check also fires if the log-probabilities of both
-    models are exactly equal in a later batch.
+    The check fires if, in a token batch from before the first update, reference model and policy differ (KL above
+    0.002 nats per token, k3 estimate). The check also fires if the log-probabilities of both models are exactly equal
+    in a later batch.
 
     ## Thresholds
     - `least`: indicator of a wrong reference, 0 or 1, above which the check fires.

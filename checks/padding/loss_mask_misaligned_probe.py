@@ -38,8 +38,8 @@ def probe_mask(
     batch is longer and the others are shorter by the same number of tokens. If the weight changes, the mean counts
     padding, and severity is **warning**. ENT006 checks other gradients outside the responses if `settings` declare an
     `entropy_coef`. For multi-turn rollouts, the probe passes the result of the rollout to the loss. If the environment
-    answers only tool calls, the probe uses the adapter's `turns`. The loss must train exactly the generated tokens, and
-    no tokens of a tool or of the environment.
+    answers only tool calls, the probe uses the adapter's `turns`. The loss must include exactly the generated tokens,
+    and no tokens of a tool or the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]

@@ -10,14 +10,15 @@ def mask_from_token_identity(
     """The mask excludes every token that equals the pad id, and the pad id is the EOS.
 
     ## What it sees
-    The probe makes the pad token equal to EOS and passes a response that ends with EOS to the trainer's mask. The final
-    EOS must be trained. A second response with an EOS in the middle shows whether token identity is the cause. If token
-    identity is the cause, the mask also excludes the EOS in the middle, or includes the final EOS under a different pad
-    id. If the tokenizer's own pad token differs from EOS, the bug has no effect yet, and severity is **info**.
+    The probe makes the pad token equal to EOS and passes a response that ends with EOS to the trainer's mask. The mask
+    must include the final EOS. A second response with an EOS in the middle shows whether token identity is the cause.
+    If token identity is the cause, the mask also excludes the EOS in the middle, or includes the final EOS under a
+    different pad id. If the tokenizer's own pad token differs from EOS, the bug has no effect yet, and severity is
+    **info**.
 
     ## Why it matters
-    The EOS is then never trained. A policy that has not learned to stop runs to the limit, and a policy that forgets to
-    stop is not corrected.
+    The policy then never learns to emit the EOS. A policy that has not learned to stop runs to the limit, and a policy
+    that forgets to stop is not corrected.
 
     ## Example
     ```python
@@ -44,8 +45,8 @@ def mask_from_token_identity(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies that the EOS of a response is trained although padding has the same id. The probe checks neither
-    the supervised stage (TOK003) nor attention masks that are inferred from ids (PAD004).
+    The probe certifies that the mask includes the EOS of a response although padding has the same id. The probe checks
+    neither the supervised stage (TOK003) nor attention masks that are inferred from ids (PAD004).
 
     ## Known false alarms
     No false alarm is known. A trainer that rejects pad == EOS with an exception is correct and is not judged.

@@ -33,7 +33,8 @@ def loss_above_its_start(
     ## What it sees
     The check fires if the mean of the last 10 losses is more than 0.1 above ln 2. In addition, the mean must exceed ln
     2 by more than 4.6 standard errors, or each of the 10 losses must be above ln 2 + 0.1. The check judges only losses
-    of -log sigmoid(margin): the loss type is declared as `sigmoid`, or the first loss is within 0.05 of ln 2.
+    of the form -log sigmoid(margin). The loss type must be declared as `sigmoid`, or the first loss must be within 0.05
+    of ln 2.
 
     The check also fires if the held-out loss is more than 0.01 above ln 2 in the last two evaluations. Severity is
     **info** if the held-out score has gained. If no loss type is declared, the first training loss must be at most ln 2
@@ -74,8 +75,8 @@ def loss_above_its_start(
     ranked wrongly by wide margins.
 
     ## Known false alarms
-    The check also fires for a loss with an additional term, such as the likelihood of the chosen response, if its first
-    value is ln 2 by chance.
+    For a loss with an additional term, such as the likelihood of the chosen response, the check also fires if the
+    first value is ln 2 by chance.
 
     ## Remedy
     Use a tenth of the learning rate, clip the gradient at 1, and roll back to a checkpoint before the rise.

@@ -111,7 +111,7 @@ def pairs_not_told_apart(
     the two responses of a pair differ, and that the learning rate reaches the trained weights.
 
     ## Sources
-    Yifan-Song793/ETO#14: the loss stays at 0.6931, margins and log-probabilities are 0.0. The warm-up:
+    Yifan-Song793/ETO#14: the loss stays at 0.6931, and margins and log-probabilities are 0.0. The warm-up:
     eric-mitchell/direct-preference-optimization, config/config.yaml.
     """
     seen = total(known == known)

@@ -40,9 +40,9 @@ def pairs_saturated(
     - `mostly_share`: minimum share of the rows of the run, 0 to 1, that must have no signal for severity warning.
 
     ## Why it matters
-    Steps without a gradient teach nothing, and their other effects (weight decay, rare pairs, Adam's momentum) move the
-    weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy, or that something
-    other than quality identifies the rejected response. The margin then grows without bound.
+    Steps without a gradient do not train the policy, and their other effects (weight decay, rare pairs, Adam's
+    momentum) move the weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy,
+    or that something other than quality identifies the rejected response. The margin then grows without bound.
 
     ## Example
     ```text

@@ -27,7 +27,7 @@ def clip_fraction_high(
 
     ## Why it matters
     A clipped token has no gradient. If many tokens are clipped, the policy has left the region for which the rollout's
-    advantages were computed. The reason is too many updates per rollout, too high a learning rate, or log-probabilities
+    advantages were computed. The cause is too many updates per rollout, too high a learning rate, or log-probabilities
     that were never comparable. If only the upper bound clips, it is too low for exploration. If only the lower bound
     clips, negative advantages are too strong.
 

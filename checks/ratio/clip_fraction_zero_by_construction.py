@@ -24,9 +24,9 @@ def clip_fraction_zero_by_construction(
     - `least_rows`: minimum number of recorded clip fractions, all of which must be 0.
 
     ## Why it matters
-    A clip fraction of 0 is not a defect. The clip fraction and the ratio then provide no information. Remedies that act
-    through the clip bound (clip-higher, a smaller epsilon, dual clip) have no effect, so the report does not recommend
-    them.
+    A clip fraction of 0 is not a defect. With one update per rollout, the clip fraction and the ratio provide no
+    information. Remedies that act through the clip bound (clip-higher, a smaller epsilon, dual clip) have no effect, so
+    the report does not recommend them.
 
     ## Example
     ```text

@@ -23,8 +23,8 @@ def importance_weights_mostly_clipped(
       the batch.
 
     ## Why it matters
-    Masked tokens are not trained, and truncated tokens get the wrong weight. The remaining tokens are those whose
-    log-probabilities have barely changed.
+    Masked tokens do not contribute to the loss, and truncated tokens get the wrong weight. The remaining tokens are
+    those whose log-probabilities have barely changed.
 
     ## Example
     ```text

@@ -21,7 +21,7 @@ def loss_not_as_declared(
     The first measurement uses a ratio of 1 for all tokens, and the second changes the ratio of the first token. From
     the weights, the probe derives how the loss averages over tokens, the ratio level (token or sequence), the clip and
     the KL estimator. The probe fires if `loss_type`, `loss_agg_mode` or `importance_sampling_level` declares a
-    different form. The probe also fires if the KL term is k3 with the difference reversed.
+    different form. The probe also fires if the KL term is the k3 estimator with a reversed log-ratio.
 
     ## Why it matters
     A mean over tokens gives long responses more weight than a mean over responses, and a constant divisor changes the

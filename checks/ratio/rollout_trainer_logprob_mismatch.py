@@ -71,7 +71,7 @@ def rollout_trainer_logprob_mismatch(
     Inference engines in bf16 give about 0.001 without any bug, and about 0.002 with a mixture of experts, starting at
     the first row. In float32, a healthy run stays below 1e-8. For a repetition penalty over the response, severity is
     **info**, because the penalty did not lower the score (0.65, compared with 0.63 without the penalty). Quantised
-    engines and asynchronous rollouts differ by design. If the run gains nevertheless, severity stays **warning**.
+    engines and asynchronous rollouts differ by design. If the reward still gains, severity stays **warning**.
 
     ## Remedy
     First find out whether rollout engine or trainer is wrong. Then use truncated importance sampling (TRL default, verl

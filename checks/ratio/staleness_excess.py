@@ -20,9 +20,8 @@ def staleness_excess(
 
     ## What it sees
     The check fires if one of three limits is exceeded on 3 of 5 rows. The limits are 16 recorded optimizer steps per
-    rollout step, 4 passes over each rollout (`num_iterations`, `ppo_epochs`), and a queue that lags by 8 steps. If the
-    age of the samples is recorded, the check uses the age instead of the declared lag, and the declared lag is the
-    limit.
+    rollout step, 4 passes over each rollout (`num_iterations`, `ppo_epochs`), and a queue lag of 8 steps. If the age of
+    the samples is recorded, the check uses the age instead of the declared lag, and the declared lag is the limit.
 
     ## Thresholds
     - `updates`: number of optimizer steps per rollout step above which the check fires.

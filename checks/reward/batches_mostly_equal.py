@@ -42,10 +42,10 @@ def batches_mostly_equal(
     The check fires if all rewards are equal in at least 80% of all batches (20 or more) and of the last ten batches.
     Rewards are equal if reward_std, or reward_max minus reward_min, is at most 1e-6. In addition, the reward must not
     have gained and must not be near its maximum. ADV003 judges logs that count zero-variance groups. Half of the
-    batches are sufficient if all batches without spread have the same reward and the same mean length. Prompts differ
-    from step to step, so the policy then gives the same answer to all prompts. Two in five batches are sufficient if
-    all batches without spread have the same negative reward. In every other run, severity is **info** if half of the
-    batches have equal rewards, unless the task is solved.
+    batches are sufficient if all batches without spread have the same reward and the same mean length. In that case,
+    the policy gives the same answer to all prompts, because prompts differ from step to step. Two in five batches are
+    sufficient if all batches without spread have the same negative reward. In every other run, severity is **info** if
+    half of the batches have equal rewards, unless the task is solved.
 
     ## Thresholds
     - `rows`: number of last rewards over which batches without spread are counted; at least twice as many must be
@@ -58,8 +58,8 @@ def batches_mostly_equal(
       without spread have the same reward and length, the severity is warning.
 
     ## Why it matters
-    The advantage is the reward minus the group's mean, so equal rewards make it zero for every response, by identity. A
-    run that gets a signal on one step in five needs five times as many steps, if it learns at all.
+    The advantage is the reward minus the group's mean, so equal rewards give every response an advantage of 0. A run
+    that gets a signal on one step in five needs five times as many steps, if it learns at all.
 
     ## Example
     ```text

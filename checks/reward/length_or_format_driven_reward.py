@@ -44,9 +44,9 @@ def length_or_format_driven_reward(
     ## What it sees
     **Formatting**: the reward has gained, but components other than formatting can account for less than a third of the
     gain. Formatting components (format, tags, length, penalties) are recognised by name. The other components have not
-    gained, and noise does not hide a gain that would be large enough. The other components must also be below 80% of
-    their best row, so that they have room to improve. The finding is an outcome, because there is no evidence that the
-    policy learned the task.
+    gained, and noise cannot hide a sufficient gain. The other components must also be below 80% of their best row, so
+    that they have room to improve. The finding is an outcome, because there is no evidence that the policy learned the
+    task.
 
     **Success**: the reward has gained, but the gain of the success rate, even with noise, is below a tenth of the
     possible rise. The success rate must have started below 0.8. A finding about the success rate is also an outcome.

@@ -25,8 +25,8 @@ def longer_responses_score_higher(
     - `grown`: ratio of the mean length to its first value at or above which the severity is warning.
 
     ## Why it matters
-    A policy finds a bonus for length within a few dozen steps. The policy then writes longer responses without more
-    content, until the limit truncates them.
+    A policy finds a bonus for length within a few dozen steps. If length is rewarded, the policy writes longer
+    responses without more content, until the limit truncates them.
 
     ## Example
     ```text

@@ -29,8 +29,8 @@ def reward_collapse(
     below the best window by more than noise explains. The critical value accounts for a test after every row. Severity
     is **warning** if the metric has lost 15% of its best level and a quarter of the range that it has covered. Severity
     is **error** if the metric has lost 30% of its best level and half of its range. Severity is **critical** if the
-    metric is at most a tenth of its range above its lowest value in the run. For rewards below 0, only the share of the
-    range counts, because a fall from -4 to -5 is as large as a fall from 1 to 0. The onset is the change point of a
+    metric is at most a tenth of its range above its lowest value in the run. For rewards below 0, only the share of
+    the range counts. A fall from -4 to -5 is as large as a fall from 1 to 0. The onset is the change point of a
     least-squares fit of two levels to the rewards since the best window.
 
     ## Thresholds

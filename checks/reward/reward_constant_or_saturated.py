@@ -88,7 +88,7 @@ def reward_constant_or_saturated(
     ## Why it matters
     The advantage is the reward minus the mean of its group, so equal rewards give every response an advantage of
     exactly 0. Only the KL term and weight decay still change the weights. A run that starts with a solved task wastes
-    its whole budget. A run that starts without a signal does not recover by waiting.
+    its whole budget. A run that starts without a signal does not improve with more steps.
 
     ## Example
     ```text

@@ -41,7 +41,7 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     Compute the logit gap and the probability from the same raw logits over the same positions.
 
     ## Sources
-    Algebra; BoBaCai/grpo-dual's trainer takes the gap before and the probability after the temperature.
+    Algebra; BoBaCai/grpo-dual's trainer computes the gap before and the probability after the temperature is applied.
     """
     bound = 1 / (1 + np.exp(-logit_gap))
     return fires(

@@ -78,8 +78,8 @@ def learning_stall(
     fire, and the verdict is `unproven`.
 
     A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, both
-    recently and over the whole run. In both cases, waiting cannot help. If groups are not counted, the check uses
-    batches. A held-out score that has gained counts as learning.
+    recently and over the whole run. In both cases, waiting cannot help. If the log does not count zero-variance
+    groups, the check uses batches. A held-out score that has gained counts as learning.
 
     ## Thresholds
     - `early_rows`: number of steps before which no reward is reported as flat, and severity is never error.

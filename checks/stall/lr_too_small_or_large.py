@@ -27,12 +27,12 @@ def lr_too_small_or_large(
     ## What it sees
     The check uses `policy_movement_kl`, the KL (k3 estimate) between the policy before and after an update, on the
     policy's own samples. **Too far** (warning): the median movement of 5 updates is above 0.05 nats per token
-    (**error** above 0.5). The movement does not count if rollout engine and trainer differ by 0.01 nats, because the
-    samples then do not come from the policy. **Not at all** (warning): the largest movement of 5 updates is below 1e-7
-    nats, a hundredth of the smallest healthy update. In addition, the learning rate must be neither 0 nor still rising,
-    and fewer than 90% of the groups must have zero variance. The check judges the movement, not the learning rate: 4e-5
-    is suitable for one model, and 1e-6 is too high for another. LoRA needs a learning rate ten times as high as full
-    fine-tuning.
+    (**error** above 0.5). The movement does not count if rollout engine and trainer differ by more than 0.01 nats per
+    token, because the samples then do not come from the policy. **Not at all** (warning): the largest movement of 5
+    updates is below 1e-7 nats, a hundredth of the smallest healthy update. In addition, the learning rate must be
+    neither 0 nor still rising, and fewer than 90% of the groups must have zero variance. The check judges the movement,
+    not the learning rate: 4e-5 is suitable for one model, and 1e-6 is too high for another. LoRA needs a learning rate
+    ten times as high as full fine-tuning.
 
     ## Thresholds
     - `rows`: number of updates over which the median and the maximum of the movement are computed.
@@ -64,11 +64,11 @@ def lr_too_small_or_large(
 
     ## Remedy
     Use a learning rate of 5e-7 to 3e-6 for full fine-tuning and 5e-6 to 5e-5 for LoRA (TRL: 1e-6 and 1e-5). Small
-    models need higher rates. After updates that were too large, roll back to a healthy checkpoint.
+    models need higher learning rates. After updates that were too large, roll back to a healthy checkpoint.
 
     ## Sources
-    Faults `lr-too-high` and `lr-too-low` of the engine against its healthy runs. TRL, verl and OpenRLHF
-    default 1e-6.
+    Faults `lr-too-high` and `lr-too-low` of the engine against its healthy runs. TRL, verl and OpenRLHF use a default
+    of 1e-6.
     """
     usual, largest = moving_median(policy_movement_kl, rows), moving_max(policy_movement_kl, rows)
     foreign = recent_mean(abs(mismatch), rows) > other

@@ -32,7 +32,7 @@ def parameters_not_trainable_or_not_stepped(
     ## What it sees
     The check fires if the gradient norm is exactly 0 on 8 recorded steps in a row, although rewards differ in at least
     half of the groups. If the share of zero-variance groups is not recorded, advantages with a spread or a positive
-    maximum are the signal. In supervised and preference training, a loss above 0.01 is the signal.
+    maximum count as the signal. In supervised and preference training, a loss above 0.01 counts as the signal.
 
     ## Thresholds
     - `rows`: number of consecutive recorded steps with a gradient norm of 0 at or above which the check fires.
@@ -40,9 +40,9 @@ def parameters_not_trainable_or_not_stepped(
     - `least`: spread of the advantages, or supervised loss in nats, above which a step counts as having a signal.
 
     ## Why it matters
-    Groups with differing rewards have nonzero advantages, so the gradient of a working loss is not zero. The gradient
-    of a cross entropy above 0 is not zero, either. A norm of exactly 0 means that the loss does not reach the weights.
-    Parameters are frozen, a log-probability is detached, or the optimizer contains other tensors.
+    Groups with differing rewards have nonzero advantages, so the gradient of a working loss is not zero. If a cross
+    entropy is above 0, its gradient is also not zero. A norm of exactly 0 means that the loss does not reach the
+    weights. Parameters are frozen, a log-probability is detached, or the optimizer contains other tensors.
 
     ## Example
     ```text

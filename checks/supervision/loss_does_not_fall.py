@@ -52,11 +52,11 @@ def loss_does_not_fall(
     The check compares the median of the last 5 losses with the first and the lowest median of 5 losses. Severity is
     **warning** if the last median exceeds the first by more than a quarter plus 0.1 nats. Severity is **error** if the
     last median is also twice the lowest median. The check also uses the median of the last 20 losses. Severity is
-    **warning** if the median of 20 losses is 30% above its lowest value and half of the improvement in the loss is
-    lost. Each rise must exceed 5 standard errors, and only rows before the first restart of the step counter count. If
-    the first loss or the gradient norm is 0, severity is also **error** for a loss of exactly 0 on 5 consecutive rows.
-    Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses is 2.5 standard errors below the first
-    mean. The onset is then the first row.
+    **warning** if the median of 20 losses is 30% above its lowest value and half of the improvement in the loss has
+    been lost. Each rise must exceed 5 standard errors, and only rows before the first restart of the step counter
+    count. If the first loss or the gradient norm is 0, severity is also **error** for a loss of exactly 0 on 5
+    consecutive rows. Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses is 2.5 standard
+    errors below the first mean. The onset is then the first row.
 
     ## Thresholds
     - `rows`: number of losses in the short median.

@@ -26,7 +26,7 @@ def eos_set_incomplete(
 
     ## Why it matters
     A trainer that knows only one EOS id treats every other end as truncation, and masks or penalises the response. A
-    truncation rate of 1 then suggests a higher limit, although no response reaches the current limit. Conversely, if
+    truncation rate of 1 then suggests raising the limit, although no response reaches the current limit. Conversely, if
     the engine does not stop at the template's terminator, the response continues after its end. The reward function
     then scores an invented dialogue.
 

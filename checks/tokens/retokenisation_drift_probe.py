@@ -25,9 +25,9 @@ def probe_fragile_ids(
     A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn of
     the returned conversation must have been generated from exactly the ids that precede the turn. Some templates do not
     render k turns as a prefix of k + 1 turns: they strip earlier reasoning or drop a role. The policy then generates
-    from a text that differs from the text it is trained on. Severity is **error** if a `loss` trains the conversation
-    in one row. Severity is **warning** if there is no `loss`, if the loss makes a separate sample of every turn, or if
-    only answers with `<think>` change.
+    from a text that differs from the text it is trained on. Severity is **error** if a `loss` receives the
+    conversation as one row. Severity is **warning** if there is no `loss`, if the loss makes a separate sample of every
+    turn, or if only answers with `<think>` change.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None

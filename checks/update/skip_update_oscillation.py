@@ -50,8 +50,8 @@ def skip_update_oscillation(
     after the update (GEN001). The skip rule must not call `train()` or the scheduler.
 
     ## Sources
-    beita6969/colab-grpo's log: autocorrelation -0.18, the fallback rate is 99.6% after an update and 5.1% after a
-    skip.
+    beita6969/colab-grpo's log: the autocorrelation is -0.18, and the fallback rate is 99.6% after an update and 5.1%
+    after a skip.
     """
     collapsed = invalid_rate >= COLLAPSED
     z = where(collapsed, 1.0, 0.0)

@@ -12,10 +12,12 @@ import msgspec
 
 FILE = Path(__file__).with_name("measured.json")
 UNMEASURED = "not measured yet"
-ARMS = {"mended": ", fixed in place", "rolled-back": ", fixed and rolled back"}
+ARMS = {"mended": ", fixed in place,", "rolled-back": ", fixed and rolled back,"}
 """Additions to the name of an experiment for the treatments that are not remedies."""
 VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect", "harms": "makes it worse"}
 """Display names of the verdicts of the experiments."""
+OUTCOMES = VERDICTS | {"helps": "improves", "does nothing": "does not improve", "harms": "gets worse"}
+"""The verdicts as predicates of a treated experiment."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -61,7 +63,7 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.named is None else (self.steps if self.reward is None else self.reward) - self.named
 
     def __str__(self) -> str:
-        return f"score {self.alone:.2f} with the fault, {self.twin:.2f} without it ({_seeds(self.seeds)})"
+        return f"has a score of {self.alone:.2f} with the fault and {self.twin:.2f} without it ({_seeds(self.seeds)})"
 
     def early(self, fault: str) -> str:
         """Return a sentence that states how early the fault was found."""
@@ -91,7 +93,7 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         speed = f" in {self.recovered:.0f} steps" if self.recovered is not None and self.verdict == "recovers" else ""
         return (
-            f"experiment `{self.fault}`{ARMS.get(self.arm, '')}: {VERDICTS[self.verdict]}{speed} "
+            f"experiment `{self.fault}`{ARMS.get(self.arm, '')} {OUTCOMES[self.verdict]}{speed} "
             f"(score {self.end:.2f}, compared with {self.alone:.2f} without a remedy "
             f"and {self.twin:.2f} without the fault; {_seeds(self.seeds)})"
         )
@@ -122,7 +124,7 @@ def of_lab(fault: str, arm: str = "mended") -> str:
     treated = next((str(t) for t in found.treatments if (t.fault, t.arm) == (fault, arm)), None)
     if treated is None and fault not in found.faults:
         return f"{UNMEASURED}: `{fault}`"
-    return treated or f"experiment `{fault}`: {found.faults[fault]}"
+    return treated or f"experiment `{fault}` {found.faults[fault]}"
 
 
 def _seeds(count: int) -> str:

@@ -111,8 +111,12 @@ def _seen(check: Check) -> str:
 def _with_defaults(text: str, limits: Mapping[str, Any]) -> str:
     """Insert the default of each threshold before its meaning."""
 
+    def default(m: re.Match[str]) -> str:
+        value = limits[m[1]]
+        return f"- `{m[1]}` = {float(f'{value:.4g}') if isinstance(value, float) else value}: "
+
     def filled(section: re.Match[str]) -> str:
-        return re.sub(r"^- `(\w+)`: ", lambda m: f"- `{m[1]}` = {limits[m[1]]}: ", section[0], flags=re.MULTILINE)
+        return re.sub(r"^- `(\w+)`: ", default, section[0], flags=re.MULTILINE)
 
     return THRESHOLDS.sub(filled, text)
 
@@ -144,8 +148,8 @@ def _measured(check: Check) -> str:
     found = stored()
     lines = [f"- {harm.early(fault)}" for fault, harm in found.faults.items() if harm.by == check.code and harm.lead]
     offered = [remedy.id for remedy in check.remedies]
-    for words, ids in (("", offered), ("withheld: ", check.withholds)):
-        lines += [f"- {words}`{id}` on {treatment}" for id in ids for treatment in found.tried(check.code, id)]
+    for words, ids in (("", offered), ("withheld remedy ", check.withholds)):
+        lines += [f"- {words}`{id}`: {treatment}" for id in ids for treatment in found.tried(check.code, id)]
     return (
         "\n".join([f"{MEASURED}\n\nIn a checkout, `grpo-doctor lab --fault NAME` repeats an experiment.\n", *lines])
         if lines

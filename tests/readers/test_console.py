@@ -290,7 +290,6 @@ def test_a_margin_shows_preference_training(tmp_path: Path, name: str, kind: str
     assert run_of(tmp_path, "x.log", text).run_type == kind
 
 
-
 def test_steps_that_begin_again_with_the_epoch_of_their_headline_count_on(tmp_path: Path) -> None:
     text = "".join(f"Epoch {e}/3, Step {s}/10\nReward: 0.{e}{s}\n\n" for e in (1, 2, 3) for s in range(1, 11))
     run = run_of(tmp_path, "x.log", text)
