@@ -55,17 +55,18 @@ def component_never_pays(
     """A reward component, or every component except formatting, stays at its minimum although the reward rises.
 
     ## What it sees
-    After 20 rows, the check fires if the reward has gained, but one of its components has not gained. The component
-    must be at its minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, the component must never
-    have exceeded its minimum by more than a tenth of its equal share of the current reward. The check ignores
-    components whose names mean formatting or a penalty. The check also ignores components at the top of their range, or
-    in its upper half if they have been below 0. Unless its name means correctness, a component that is 0 on every row
-    (a penalty that never applied) is ignored. A component that varies but stays below 0 (a cost) is also ignored. The
-    check also fires if, after 20 rows and regardless of the reward, only components whose names mean formatting have
-    been above 0. Severity is then **info**, and **warning** after 40 rows.
+    The check fires if the reward has gained, but one of its components has not gained. The component must be at its
+    minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, the component must never have exceeded its
+    minimum by more than a tenth of its equal share of the current reward. The check ignores components whose names mean
+    formatting or a penalty. The check also ignores components at the top of their range, or in its upper half if they
+    have been below 0. Unless its name means correctness, a component that is 0 on every row (a penalty that never
+    applied) is ignored. A component that varies but stays below 0 (a cost) is also ignored.
+
+    The check also fires if, after 20 rows and regardless of the reward, only components whose names mean formatting
+    have been above 0. Severity is then **info**, and **warning** after 40 rows.
 
     ## Thresholds
-    - `early_rows`: number of rows before which the check does not fire.
+    - `early_rows`: number of rows before which the check does not report that only formatting has been above 0.
     - `never_paid_share`: share of the reward divided by the number of components up to which a component above its
       minimum counts as at its minimum.
     - `patience`: number of rows after which the severity is warning if no component other than formatting has been
@@ -80,11 +81,11 @@ def component_never_pays(
     reward_mean: 0.2->0.78x30
     reward_components: {"format": 0.2, "correct": 0}x10 {"format": 0.7, "correct": 0}x20
     ```
-    Warning at step 20: The reward rose to 0.72, but its component correct is almost always at its minimum.
+    Warning at step 8: The reward rose to 0.72, but its component correct is almost always at its minimum.
 
     ```text
     reward_mean: 0.2->0.78x30
-    reward_components: {"format": 0.2, "correct": 0}x10 {"format": 0.3, "correct": 0.4}x20
+    reward_components: {"format": 0.2, "correct": 0}x5 {"format": 0.3, "correct": 0.4}x25
     ```
     No finding.
 
@@ -100,7 +101,7 @@ def component_never_pays(
     is correct) stays below 0.02.
     """
     place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_trend.now)
-    rose = reward_trend.gained & (row(reward_trend.now) >= early_rows) & (place == place)
+    rose = reward_trend.gained & (place == place)
     top = best(reward_meant)
     form = (row(reward_trend.now) >= early_rows) & (top <= 0) & (top <= lowest(reward_meant)) & (best(reward_mean) > 0)
     return fires(
