@@ -1,4 +1,4 @@
-"""Finds out why a GRPO run collapses, stalls or lies, and shows what to change."""
+"""Explains why a GRPO run collapses, stalls or reports misleading metrics, and shows what to change."""
 
 from __future__ import annotations
 

@@ -256,8 +256,9 @@ available while the checks were written**, so expect lower accuracy on your own 
 Each set of logs was labelled before grpo-doctor read any log of the set. grpo-doctor judged each set once, at the
 revision in the table (command: `python -m benchmarks.corpus.first_sight`). `benchmarks/corpus/first_sight.csv` lists
 each log with its label and verdict. A second person, who did not know the rules, then compared the first paragraph of
-each report with the log. The last column counts the paragraphs in which every statement is true, those that report the main
-fact, and those that explain what to do next. Some rules were later changed to fix errors in these sets.
+each report with the log. The last column counts the paragraphs in which every statement is true, the paragraphs that
+report the main fact, and the paragraphs that explain what to do next. Some rules were later changed to fix errors in
+these sets.
 
 {first_sight}
 

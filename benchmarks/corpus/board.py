@@ -38,7 +38,8 @@ HEAD = """# Other tools on the labelled logs
 Each tool ran with its default settings on the runs of `benchmarks/corpus/manifest.csv` that have only one label:
 {failing} failing runs and {healthy} healthy runs. *Severe* means that the tool reports its highest severity. The rules
 of grpo-doctor were written with knowledge of these logs, but the rules of the other tools were not. Most of the other
-tools were made for another purpose. The table shows what each tool reports to a user, and does not rate the authors.
+tools serve another purpose. The table shows what each tool reports to a user and does not rate the authors of the
+tools.
 
 """
 

@@ -35,8 +35,8 @@ HEAD = """# How well part of a run predicts its end
 
 The table covers {runs} labelled runs of {repos} repositories, with at least 30 rows each. Of these runs, {failing} are
 failing. The Brier score is the mean squared error of the predicted probability that a run fails; lower is better. The
-base rate ignores the verdict of the run so far. The rules were written with knowledge of these logs, so the table gives
-no interval for a new run. For this reason, neither `watch` nor `fleet` shows a probability.
+prediction from the base rate ignores the verdict on the run so far. The rules were written with knowledge of these
+logs, so the table gives no interval for a new run. For this reason, neither `watch` nor `fleet` shows a probability.
 
 | judged after | Brier score | of the base rate | gain | fail, if failing so far | fail, if healthy so far |
 |---|---|---|---|---|---|

@@ -38,8 +38,8 @@ HEAD = """# How early a failing run is reported
 The tables cover {runs} runs of {repos} repositories that are labelled failing. The rules were written with knowledge of
 these logs. A run counts as reported at the first row with an error or critical finding that is still active at the end
 of the run. *The reward alone* shows a failure at the first row at which the mean reward has lost half of its gain. The
-mean is taken over the last tenth of the rows so far. If the reward never rose, the reward alone shows no failure before
-the end.
+mean is the mean over the last tenth of the rows so far. If the reward never rose, the reward alone shows no failure
+before the end.
 
 """
 

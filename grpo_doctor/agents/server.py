@@ -31,7 +31,7 @@ TIME_LIMIT = 300.0
 AT_ONCE = 4
 """Maximum number of parallel calls."""
 
-INSTRUCTIONS = """Finds out why a GRPO or RLHF run of a language model collapses, stalls or reports misleading metrics.
+INSTRUCTIONS = """Explains why a GRPO or RLHF run of a language model collapses, stalls or reports misleading metrics.
 Call `analyze` with the log (or `preflight` with the launch script) before you change anything. Report `what_happened`,
 the cause with its first remedy, and everything under `do_not`. `healthy` means that there is evidence of learning;
 `unproven` means that no problem was found but there is no such evidence. Paths must be in the workspace. Nothing is

@@ -129,7 +129,8 @@ def about(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Finds out why a GRPO run of a language model collapses, stalls or lies, and shows what to change."""
+    """Explains why a GRPO run of a language model collapses, stalls or reports misleading metrics, and what to
+    change."""
     if version:
         from .. import __version__
 

@@ -16,7 +16,7 @@ def checks(
         list[str] | None,
         typer.Argument(help="Codes, names or families to list; all by default.", autocompletion=common.codes),
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     fields: Annotated[bool, typer.Option("--fields", help="List the record fields instead.")] = False,
     settings: Annotated[bool, typer.Option("--settings", help="List the settings that rules use.")] = False,
     debug: Annotated[

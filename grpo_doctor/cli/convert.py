@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 FORMATS = ("jsonl", "csv", "parquet")
 
 Source = Annotated[Path, typer.Argument(help="A log, or the folder of a run; - reads standard input.")]
-Target = Annotated[Path, typer.Argument(help="A .jsonl, .csv or .parquet; - writes JSONL to the terminal.")]
+Target = Annotated[Path, typer.Argument(help="A .jsonl, .csv or .parquet file; - prints JSONL.")]
 
 
 def convert(
     source: Source,
     target: Target = Path("-"),
-    to: Annotated[str | None, typer.Option("--to", help="jsonl, csv or parquet; by default the suffix.")] = None,
+    to: Annotated[str | None, typer.Option("--to", help="jsonl, csv or parquet; by default, as the suffix.")] = None,
     map_: common.Mapped = None,
     run_: common.Picked = None,
     anonymize: Annotated[
@@ -41,10 +41,10 @@ def convert(
     ] = False,
     config: common.ConfigFile = None,
     verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show what was mapped and unread, on stderr.")
+        bool, typer.Option("--verbose", "-v", help="Print the mapped and the unused keys to stderr.")
     ] = False,
 ) -> None:
-    """Converts a log to records, one per step, with the names and units of the checks.
+    """Converts a log to records, one per step, with the field names and units that the checks use.
 
     Records in JSONL keep NaN and infinity as strings. The settings of the log are written to config.json in the same
     folder.

@@ -52,7 +52,7 @@ Baseline: TypeAlias = Annotated[
     Path | None, typer.Option("--baseline", help="JSON file of known findings, which do not fail the gate.")
 ]
 WriteBaseline: TypeAlias = Annotated[
-    bool, typer.Option("--write-baseline", help="Write the current findings to --baseline and drop fixed ones.")
+    bool, typer.Option("--write-baseline", help="Write the current findings to --baseline and remove fixed ones.")
 ]
 Against: TypeAlias = Annotated[
     str | None,

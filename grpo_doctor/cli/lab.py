@@ -23,7 +23,9 @@ RUNS, CORES = Path("runs/lab"), os.cpu_count() or 1
 Faults: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--fault", help="Train only this fault (`grpo-doctor lab faults` lists them); repeatable.", show_default="all"
+        "--fault",
+        help="Train only with this fault (`grpo-doctor lab faults` lists them); repeatable.",
+        show_default="all",
     ),
 ]
 Model: TypeAlias = Annotated[
@@ -53,10 +55,10 @@ def lab(
     seeds: Seeds = None,
     out: Annotated[Path, typer.Option("--out", help="Folder of the runs; existing runs are reused.")] = RUNS,
     jobs: Jobs = CORES,
-    yes: Annotated[bool, typer.Option("--yes", help="Train all faults, if no --fault is named.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Train with all faults if no --fault is given.")] = False,
     evidence: Evidence = None,
 ) -> None:
-    """Trains every fault of the engine, with and without fixes (editable install only); `lab faults` lists the faults.
+    """Trains a model with every fault of the engine, with and without remedies (editable install only).
 
     Each run is a separate file, so `lab` resumes after an interruption. One fault takes a few minutes; all faults with
     all remedies on three seeds take about one core-hour. Runs of other models are stored in a subfolder with the name
@@ -91,7 +93,7 @@ def lab(
 
 
 def _train(folder: Path, faults: Sequence[str], model: str, seeds: range, jobs: int, *, confirmed: bool) -> None:
-    """Train all faults without a remedy, and then the harmful faults with every remedy."""
+    """Train with all faults without a remedy, and then with the harmful faults and every remedy."""
     from ..lab import arms, judge, train
 
     observed = [job for seed in seeds for job in arms.observed(faults, seed, model)]

@@ -29,7 +29,7 @@ RUNS = Path("runs")
 
 
 TrainingFile: TypeAlias = Annotated[
-    Path | None, typer.Argument(metavar="[CONFIG.toml]", help="TOML file of training settings.", show_default=False)
+    Path | None, typer.Argument(metavar="[CONFIG.toml]", help="TOML file with training settings.", show_default=False)
 ]
 Given: TypeAlias = Annotated[
     list[str] | None, typer.Option("--set", help="NAME=VALUE: a setting with its GRPOConfig name; repeatable.")

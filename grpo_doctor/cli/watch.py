@@ -263,13 +263,15 @@ class Heartbeat:
 
 On: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option("--on", help="SEVERITY=stop:PID: stop this process on a finding, then exit; repeatable."),
+    typer.Option(
+        "--on", help="SEVERITY=stop:PID: stop this process if a finding is this severe, then exit; repeatable."
+    ),
 ]
 KillAfter: TypeAlias = Annotated[
     float | None,
     typer.Option(
         "--kill-after",
-        help="With --on: send SIGKILL if the process still runs after this many seconds.",
+        help="With --on: send SIGKILL if the process is still running after this many seconds.",
         show_default="never",
         min=0,
     ),
