@@ -178,7 +178,7 @@ def test_remedies_of_an_entropy_bonus_come_last_if_no_coefficient_is_declared() 
 
 
 def test_an_alternative_whose_check_passed_is_left_out() -> None:
-    low_before = "a supervised stage, template or sampling temperature that removed the entropy"
+    low_before = "entropy was lost before RL, in the supervised stage, the template or the sampling"
     assert low_before not in [r.name for r in diagnose(make_run(**COLLAPSE)).findings[0].rivals]
     (low,) = [
         f for f in diagnose(make_run(entropy_mean="0.04x30", reward_mean="0.3x30")).findings if f.code == "ENT001"

@@ -32,9 +32,9 @@ def test_the_dual_log_is_suspect_and_was_so_before_any_update() -> None:
         "size. Only 4 rows were logged (reward 0.499, then 0.52)."
     )
     assert [rival.name for rival in diagnosis.findings[0].rivals][:3] == [
-        "an overtrained or uniform supervised stage",
-        "a template that differs from that of the supervised stage",
-        "a low sampling temperature, top-k or penalties",
+        "the supervised stage was too long or too uniform",
+        "the RL template differs from the template of the supervised stage",
+        "rollouts use a low temperature, top-k or penalties",
     ]
     assert any(text.startswith("Do not use (ENT012): the supervised stage") for text in diagnosis.next_run)
     assert "LEN004" not in grave(diagnosis)

@@ -274,7 +274,7 @@ KNOWN = (
             }
         ),
         names=("GRD001",),
-        says="exp of a large log-ratio in the KL term",
+        says="the KL term computes exp of a large log-ratio",
     ),
     Thread(
         "verl-project/verl#721",
@@ -295,7 +295,7 @@ KNOWN = (
             }
         ),
         names=("GRD001",),
-        says="exp of a large log-ratio in the KL term",
+        says="the KL term computes exp of a large log-ratio",
         symptoms=("KL001",),
     ),
     Thread(

@@ -42,7 +42,7 @@ def test_it_fails_a_run_that_had_not_finished_or_learned(
         (
             "ray.exceptions.OutOfMemoryError: Task was killed due to the node running low on memory.",
             "an out-of-memory error of the host",
-            "Find the process that holds the memory, and turn off its offloading or save sharded checkpoints",
+            "Find the process that uses the most memory, and turn off its offloading or save sharded checkpoints",
         ),
         (
             "ray.exceptions.RayTaskError(OutOfMemoryError): ray::run()\ntorch.OutOfMemoryError: CUDA out of memory.",
