@@ -482,8 +482,8 @@ NOISE = [0.3, 0.5, 0.4] * 10
             {},
             "To reduce the noise, evaluate on the same held-out prompts every few steps, or use more prompts per step.",
         ),
-        ({"kl": [5e-4] * 30}, "Raise the learning rate, because the KL to the reference is 0.0005 nats/token."),
-        ({"kl": [4e-6] * 30}, "Raise the learning rate, because the KL to the reference is 4e-06 nats/token."),
+        ({"kl": [5e-4] * 30}, "Raise the learning rate, because the KL to the reference model is 0.0005 nats/token."),
+        ({"kl": [4e-6] * 30}, "Raise the learning rate, because the KL to the reference model is 4e-06 nats/token."),
         ({"reward_mean": [0.8, 0.2, 0.9] * 5 + [0.4, 0.1, 0.5] * 5, "kl": [5e-4] * 30}, "more prompts per step."),
         ({"kl": [0.02] * 30, "zero_variance_share": [0.6] * 30}, "identical rewards."),
         ({"truncated_rate": [0.11] * 30, "kl": [5e-4] * 30}, "11% of the responses are truncated."),
@@ -595,7 +595,7 @@ def test_an_active_risk_in_a_vital_series_is_named_in_place_of_no_problem() -> N
     far = diagnose(make_run({"use_peft": True}, reward_mean=NOISE, kl="0.5x30")).headline
     assert plain.startswith("No problem found, but no evidence of learning: ")
     assert far.startswith("No evidence of learning: ")
-    assert "The KL to the reference was 0.5 nats/token on the first row" in far
+    assert "The KL to the reference model was 0.5 nats/token on the first row" in far
 
 
 def test_the_next_step_of_a_short_run_whose_reward_ends_at_0_is_the_reward_function() -> None:

@@ -306,8 +306,8 @@ def test_too_few_steps_are_unjudged_and_many_are_not() -> None:
 def test_a_setting_that_is_wrong_is_reported_of_a_run_too_short_to_judge() -> None:
     found = diagnose(make_run({"kl_coef": -0.1}, reward_mean="0.1 0.3 0.2"))
     assert found.headline == (
-        "The KL coefficient is -0.1, which rewards distance from the reference. Only 3 rows were logged (reward 0.1, "
-        "then 0.2)."
+        "The KL coefficient is -0.1, which rewards distance from the reference model. Only 3 rows were logged (reward "
+        "0.1, then 0.2)."
     )
 
 

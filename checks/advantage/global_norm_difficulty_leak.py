@@ -38,7 +38,7 @@ def global_norm_difficulty_leak(
     advantage_std: 1.0954x3
     zero_variance_groups: 2x3
     ```
-    Warning at step 1: Zero-variance groups (100% of all) have a root-mean-square advantage of 1.00 instead of 0.
+    Warning at step 1: Zero-variance groups (100% of all groups) have a root-mean-square advantage of 1.00 instead of 0.
 
     ```text
     settings.normaliser: group
@@ -71,7 +71,7 @@ def global_norm_difficulty_leak(
     batch = is_any(normaliser, "batch")
     return fires(
         batch & (tied > leak),
-        "Zero-variance groups ({dead:.0%} of all) have a root-mean-square advantage of {tied:.2f} instead of 0.",
+        "Zero-variance groups ({dead:.0%} of all groups) have a root-mean-square advantage of {tied:.2f} instead of 0.",
         dead=dead_share,
         tied=tied,
     )

@@ -45,7 +45,7 @@ def rank_normalisation_on_ties(
     advantage_std: 0.66x3
     zero_variance_groups: 8x3
     ```
-    Error at step 1: Zero-variance groups (100% of all) have a root-mean-square advantage of 0.65 instead of 0:
+    Error at step 1: Zero-variance groups (100% of all groups) have a root-mean-square advantage of 0.65 instead of 0:
     ranking breaks their ties at random.
 
     ```text
@@ -82,7 +82,7 @@ def rank_normalisation_on_ties(
     noisy = (declared | exact) & (tied > noise)
     return fires(
         noisy,
-        "Zero-variance groups ({dead:.0%} of all) have a root-mean-square advantage of {tied:.2f} instead of 0: "
+        "Zero-variance groups ({dead:.0%} of all groups) have a root-mean-square advantage of {tied:.2f} instead of 0: "
         "ranking breaks their ties at random.",
         error=noisy & (dead_share > error_tied_share),
         dead=dead_share,

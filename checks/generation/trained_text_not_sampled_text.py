@@ -45,7 +45,7 @@ def trained_text_not_sampled_text(
 
     ## Why it matters
     The advantage of one text is applied to the tokens of another text. The run learns a little from tokens that occur
-    in both texts, and the policy drifts on the other tokens. The KL to the reference is large from the start.
+    in both texts, and the policy drifts on the other tokens. The KL to the reference model is large from the start.
 
     ## Example
     ```text

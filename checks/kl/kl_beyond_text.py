@@ -23,7 +23,7 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     ```log
     {"step": 180, "reward": 0.1, "kl": 412.8}
     ```
-    Warning: The KL to the reference is 413 nats/token, which is impossible for real text.
+    Warning: The KL to the reference model is 413 nats/token, which is impossible for real text.
 
     ```log
     {"step": 180, "reward": 0.1, "kl": 0.2}
@@ -42,7 +42,7 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     begun = (row(kl) > 1) | (baseline(step, 1) > 1)
     return fires(
         begun & (kl > beyond) & (total(kl > beyond) == 1),
-        "The KL to the reference is {kl:.3g} nats/token, which is impossible for real text.",
+        "The KL to the reference model is {kl:.3g} nats/token, which is impossible for real text.",
         hold=(1, 1),
         clear=1,
         kl=kl,

@@ -68,7 +68,7 @@ def kl_explosion(
     kl: 0.05x10 12x10
     reward_mean: 0.5x10 0.1x10
     ```
-    Critical at step 11: The KL to the reference is 12 nats/token (0.05 at the start).
+    Critical at step 11: The KL to the reference model is 12 nats/token (0.05 at the start).
 
     ```text
     kl: 0.05x10 0.4x10
@@ -99,7 +99,7 @@ def kl_explosion(
     exploded = far | sudden | (epochs & (kl > exploded_nats))
     return fires(
         exploded,
-        "The KL to the reference is {kl:.3g} nats/token{began}.",
+        "The KL to the reference model is {kl:.3g} nats/token{began}.",
         error=far & reward_trend.fallen | sudden | absurd | (epochs & (kl > extreme)),
         critical=far & reward_trend.fallen & (kl > extreme),
         hold=(2, 3),

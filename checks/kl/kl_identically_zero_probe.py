@@ -37,7 +37,7 @@ def probe_reference_stays(
         after = scored()
     both = before.keys() & after.keys()
     if not both:
-        raise probes.Unjudged("the reference's forward pass cannot be distinguished from the old policy's")
+        raise probes.Unjudged("the forward passes of reference model and old policy cannot be distinguished")
     # if several forward passes may be the reference's, use the pass that changes least
     moved = min(float((after[n] - before[n]).abs().max()) for n in both)
     of_old = (

@@ -42,7 +42,7 @@ def kl_leaps_again(
     ```text
     kl: 0.05x20 60 0.05x16 60 0.05x16 60 0.05x16
     ```
-    Warning at step 21: The KL to the reference has spiked 3 times so far, up to 60 nats/token.
+    Warning at step 21: The KL to the reference model has spiked 3 times so far, up to 60 nats/token.
 
     ```text
     kl: 0.05x20 0.5 0.05x16 0.5 0.05x16 0.5 0.05x16
@@ -67,7 +67,7 @@ def kl_leaps_again(
     pushed = best(where(leap, grad_norm, float("nan")))
     return fires(
         leap,
-        "The KL to the reference has spiked {leaps:.0f} times so far, up to {highest:.3g} nats/token{pushed}.",
+        "The KL to the reference model has spiked {leaps:.0f} times so far, up to {highest:.3g} nats/token{pushed}.",
         hold=(again, within),
         clear=within,
         suffered=~(reward_gained | eval_gained),

@@ -48,7 +48,7 @@ def kl_negative(
     ```text
     kl_k1: 0.1x5 -0.3x3
     ```
-    Warning at step 6: The estimated KL to the reference is -0.3 nats/token.
+    Warning at step 6: The estimated KL to the reference model is -0.3 nats/token.
 
     ```text
     kl_k1: 0.1x5 -0.02x3
@@ -73,7 +73,7 @@ def kl_negative(
     low, low_summed = (signed < warn) & ~(mean >= warn), (kl_sequence < summed) & ~(mean_summed >= summed)
     return fires(
         low | (never < impossible) | low_summed,
-        "The estimated KL to the reference is {value:.3g} nats/{of}.",
+        "The estimated KL to the reference model is {value:.3g} nats/{of}.",
         error=((signed < bad) & low) | (never < impossible) | ((kl_sequence < summed_bad) & low_summed),
         critical=never < impossible,
         value=where(isnan(value), kl_sequence, value),

@@ -42,18 +42,18 @@ def probe_sign(
     if reference is None:
         return _of_anchor(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts))
     if not any(own is not other for own, other in zip(model.parameters(), reference.parameters(), strict=False)):
-        raise probes.Unjudged("reference and model share their weights")
+        raise probes.Unjudged("policy and reference model share their weights")
     found = probes.loss_trials.divergence_cosine(backward, model, reference, render, tokenizer, prompts)
     if found is None and _expected(settings) and probes.loss_trials.silent(backward, model, render, tokenizer, prompts):
         return _absent(settings)
     if found is None:
-        raise probes.NotApplicable("the reference adds nothing to the gradient at zero advantages")
+        raise probes.NotApplicable("the reference model does not change the gradient at zero advantages")
     if math.isnan(found):
         raise probes.Unjudged("the gradient at zero advantages is not finite")
     return fires(
         not found >= -least_cosine,
-        "A step on the KL term alone moves the policy away from the reference (cosine {cosine:.2f} with the "
-        "direction towards the reference).",
+        "A step on the KL term alone moves the policy away from the reference model (cosine {cosine:.2f} with the "
+        "direction towards it).",
         cosine=found,
     )
 
@@ -80,11 +80,11 @@ def _of_objective(objective: Any) -> Fires:
         raise probes.NotApplicable("needs objective, or backward with render, model and tokenizer")
     _, more = probes.gradient_effect.pulls(objective)
     if not bool(more.any()):
-        raise probes.NotApplicable("the reference adds nothing to the gradient of the objective at zero advantages")
+        raise probes.NotApplicable("the reference model does not change the objective's gradient at zero advantages")
     away = int((more * probes.loss_trials.torch_of(probes.gradient_effect.TOWARDS, None) < 0).sum())
     return fires(
         away > 2,
-        "The objective's KL term moves the policy away from the reference on {away} of 4 tokens.",
+        "The objective's KL term moves the policy away from the reference model on {away} of 4 tokens.",
         away=away,
     )
 
@@ -100,6 +100,6 @@ def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))
     return fires(
         away > sum(m * by < 0 for m, by in zip(moved, lower, strict=True)),
-        "A step on the KL term alone moves the policy away from the reference on {away} of 4 tokens.",
+        "A step on the KL term alone moves the policy away from the reference model on {away} of 4 tokens.",
         away=away,
     )

@@ -73,8 +73,8 @@ def kl_reference_or_prompt_mismatch(
     ```text
     kl: 1.5 1.6 1.6
     ```
-    Warning at step 1: The KL to the reference was 1.5 nats/token on the first row, so the policy differed
-    from its reference or was scored differently.
+    Warning at step 1: The KL to the reference model was 1.5 nats/token on the first row, so the policy differed from
+    its reference model or was scored differently.
 
     ```text
     kl: 0 0.001 0.002
@@ -112,7 +112,7 @@ def kl_reference_or_prompt_mismatch(
     learns = ((reward_trend.gained & ~reward_trend.fallen) | success_solved) & (first <= far)
     return fires(
         away & ~excused & ~learns,
-        "The KL to the reference was {first:.3g} nats/{per} {where}.",
+        "The KL to the reference model was {first:.3g} nats/{per} {where}.",
         hold=(1, 1),
         clear=1,
         info=away,
@@ -125,8 +125,11 @@ def kl_reference_or_prompt_mismatch(
     )
 
 
+APART = "so the policy differed from its reference model or was scored differently"
+
+
 def _where(began: float, kl: float) -> str:
     if kl == kl:
         over = "over the first epoch" if began <= 1 else f"on the first row (step {began:.0f})"
-        return f"{over} and fell to {number(kl)}, so the policy differed from its reference or was scored differently"
-    return "on the first row, so the policy differed from its reference or was scored differently"
+        return f"{over} and fell to {number(kl)}, {APART}"
+    return f"on the first row, {APART}"

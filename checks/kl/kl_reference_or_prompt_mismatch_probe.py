@@ -62,13 +62,13 @@ def probe_reference(
         try:
             reference = craft.response_logprobs(reference_logprobs, batch, responses, own)
         except probes.from_loss.OtherTokensError:
-            return fires(True, "The loss passes different ids to the reference than to the policy.")
+            return fires(True, "The loss passes different ids to the reference model than to the policy.")
     import torch
 
     mismatch = craft.k3(torch.cat(policy), torch.cat(reference).to(policy[0]))
     return fires(
         not mismatch <= (limit if precision.half is None else low_precision),
-        "Before any update, the policy is {mismatch:.3g} nats per token away from the reference.",
+        "Before any update, policy and reference model differ by {mismatch:.3g} nats per token.",
         mismatch=mismatch,
     )
 

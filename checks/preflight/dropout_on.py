@@ -24,7 +24,7 @@ def dropout_on(
 
     ## Why it matters
     With dropout, old and new log-probabilities come from two different random sub-networks. Ratios differ from 1 before
-    any update, the KL to the reference is above 0 at the first step, and clipping acts on noise.
+    any update, the KL to the reference model is above 0 at the first step, and clipping acts on noise.
 
     ## Example
     ```python

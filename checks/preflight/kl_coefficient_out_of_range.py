@@ -62,7 +62,7 @@ def kl_coefficient_out_of_range(
         warning=(((beta > warning_above) & ~of_ppo) | (beta < 0)) & ~is_any(framework, "hand-written trainer"),
         why=where(
             beta < 0,
-            "which rewards distance from the reference",
+            "which rewards distance from the reference model",
             "but published recipes use 0.001 to 0.04",
         ),
         beta=beta,

@@ -28,7 +28,7 @@ def kl_estimator_mismatch(
     settings.use_kl_loss: true
     ```
     Warning: The KL term in the loss uses the k1 estimator, whose gradient has mean zero: it adds noise but no pull
-    towards the reference.
+    towards the reference model.
 
     ```text
     settings.kl_estimator: k3
@@ -58,7 +58,7 @@ def kl_estimator_mismatch(
         what=where(
             loss,
             "The KL term in the loss uses the k1 estimator, whose gradient has mean zero: it adds noise but no pull "
-            "towards the reference.",
+            "towards the reference model.",
             "The KL term in the reward uses the k3 estimator, which is biased there.",
         ),
     )

@@ -40,7 +40,7 @@ def probe_estimator(
     return fires(
         abs(found) > 0.95,
         "The KL term of the loss is {form}: its gradient is that of the mean log-probability (cosine {surrogate:.2f}) "
-        "and does not depend on the reference.",
+        "and does not depend on the reference model.",
         form="k1" if found > 0 else "ref - new (k1 with the wrong sign)",
         surrogate=abs(found),
     )

@@ -29,7 +29,7 @@ def quantised_rollouts_uncorrected(
     ```shell
     python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.quantization=fp8
     ```
-    Warning: Rollouts are sampled in quantised precision without an importance-sampling correction.
+    Warning: Rollouts are sampled with quantised weights without an importance-sampling correction.
 
     ```shell
     python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo actor_rollout_ref.rollout.quantization=fp8 \\
@@ -50,5 +50,5 @@ def quantised_rollouts_uncorrected(
     engine = (apart == 1) & (~(choice == 1) | (vllm == 1))
     return fires(
         small & engine & (precision == precision) & uncorrected(correction, corrects),
-        "Rollouts are sampled in quantised precision without an importance-sampling correction.",
+        "Rollouts are sampled with quantised weights without an importance-sampling correction.",
     )

@@ -25,7 +25,7 @@ def reference_is_the_policy(
     ```python
     GRPOConfig(beta=0.04, sync_ref_model=True, ref_model_sync_steps=1)
     ```
-    Warning: The KL coefficient is 0.04, but the reference is synchronised with the policy at every step.
+    Warning: The KL coefficient is 0.04, but the reference model is synchronised with the policy at every step.
 
     ```python
     GRPOConfig(beta=0.04, sync_ref_model=True, ref_model_sync_steps=512)
@@ -47,7 +47,7 @@ def reference_is_the_policy(
     chased = (sync == 1) & (every <= 1)
     return fires(
         (beta > 0) & (itself | chased),
-        "The KL coefficient is {beta:.3g}, but the reference {what}.",
+        "The KL coefficient is {beta:.3g}, but the reference model {what}.",
         hold=(1, 1),
         beta=beta,
         what=where(itself, "is the policy itself", "is synchronised with the policy at every step"),

@@ -40,7 +40,7 @@ def policy_at_rest(
     advantage_std: 0.0062x40
     kl: 0.04x40
     ```
-    Warning at step 40: The policy is not learning. The advantage scale is 0.0062, and the KL to the reference has
+    Warning at step 40: The policy is not learning. The advantage scale is 0.0062, and the KL to the reference model has
     not risen (0.04 at the start, 0.04 now).
 
     ```text
@@ -66,8 +66,8 @@ def policy_at_rest(
     small = (size < tiny) & (abs(size - first) <= same_within * first)
     return fires(
         (total(reward_mean == reward_mean) == 0) & small & (now <= (1 + kl_rise) * begun) & (total(kl == kl) >= enough),
-        "The policy is not learning. The advantage scale is {size:.2g}, and the KL to the reference has not risen "
-        "({begun:.3g} at the start, {kl:.3g} now).",
+        "The policy is not learning. The advantage scale is {size:.2g}, and the KL to the reference model has not "
+        "risen ({begun:.3g} at the start, {kl:.3g} now).",
         hold=(1, 1),
         clear=1,
         size=size,

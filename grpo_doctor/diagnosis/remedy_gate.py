@@ -37,7 +37,7 @@ class Sign(NamedTuple):
 LATE = 10
 SIGNS = (
     Sign("raise-response-limit", "cut_share", 0.1, 1.0, "{:.0%} of the responses are truncated"),
-    Sign("raise-learning-rate", "kl", 0.0, 3e-3, "the KL to the reference is {:.2g} nats/token"),
+    Sign("raise-learning-rate", "kl", 0.0, 3e-3, "the KL to the reference model is {:.2g} nats/token"),
     Sign("drop-zero-variance-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
 )
 """The signs for remedies of a run that does not learn, in order of precedence. One of 68 public runs that learn has a

@@ -496,7 +496,7 @@ FOUND = (
     ),
     Thread(
         "NovaSky-AI/SkyRL#1864",
-        "not found: the KL to the reference is 0.6 one update after the start",
+        "not found: the KL to the reference model is 0.6 one update after the start",
         slime(
             {"rollout/raw_reward": "0.4"}, {"train/kl_loss": "0.626", "train/pg_loss": "0", "train/grad_norm": "0.04"}
         ),

@@ -16,7 +16,7 @@ def test_the_example_of_the_second_founding_document() -> None:
     assert found is not None
     assert (found.severity, found.detected_step) == ("warning", 3)
     assert found.message == (
-        "Zero-variance groups (100% of all) have a root-mean-square advantage of 1.00 instead of 0."
+        "Zero-variance groups (100% of all groups) have a root-mean-square advantage of 1.00 instead of 0."
     )
 
 

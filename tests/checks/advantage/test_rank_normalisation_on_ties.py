@@ -17,7 +17,7 @@ def test_message_when_every_group_is_tied() -> None:
     assert found is not None
     assert (found.severity, found.detected_step) == ("error", 3)
     assert found.message == (
-        "Zero-variance groups (100% of all) have a root-mean-square advantage of 0.65 instead of 0: ranking breaks "
+        "Zero-variance groups (100% of all groups) have a root-mean-square advantage of 0.65 instead of 0: ranking breaks "
         "their ties at random."
     )
 

@@ -15,7 +15,7 @@ def test_a_single_row_is_enough() -> None:
     finding = found(180, 412.8)
     assert finding is not None
     assert (finding.severity, finding.kind, finding.onset_step, finding.cleared) == ("warning", "outcome", 180, False)
-    assert finding.message == "The KL to the reference is 413 nats/token, which is impossible for real text."
+    assert finding.message == "The KL to the reference model is 413 nats/token, which is impossible for real text."
 
 
 @pytest.mark.parametrize(("step", "kl", "fires"), [(2, 100.0, False), (2, 100.1, True), (1, 400.0, False)])

@@ -11,7 +11,7 @@ BAD = "0.1x5 0.5x25 0.05x10"
 def test_message() -> None:
     found = find("KL001", kl="0.03x30 3x10", reward_mean=BAD)
     assert (found.severity, found.onset_step, found.detected_step) == ("error", 31, 32)
-    assert found.message == "The KL to the reference is 3 nats/token (0.03 at the start)."
+    assert found.message == "The KL to the reference model is 3 nats/token (0.03 at the start)."
 
 
 def test_it_began_where_the_kl_left_half_a_nat() -> None:
@@ -56,7 +56,7 @@ def test_the_mean_of_an_epoch_needs_no_first_level(kl: str, severity: str | None
 
 def test_an_epoch_of_a_run_that_is_too_short_for_a_first_level_is_reported() -> None:
     found = find("KL001", {"rows": "epochs"}, kl="2x4")
-    assert found.message == "The KL to the reference is 2 nats/token (mean over an epoch)."
+    assert found.message == "The KL to the reference model is 2 nats/token (mean over an epoch)."
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ def test_a_kl_that_leaps_again_and_again() -> None:
     finding = find("KL008", kl=LEAPS, grad_norm=norms)
     assert (finding.severity, finding.kind, finding.onset_step, finding.detected_step) == ("warning", "outcome", 21, 55)
     assert finding.message == (
-        "The KL to the reference has spiked 3 times so far, up to 60 nats/token, with a gradient norm of up to 900."
+        "The KL to the reference model has spiked 3 times so far, up to 60 nats/token, with a gradient norm of up to 900."
     )
 
 

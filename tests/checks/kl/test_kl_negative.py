@@ -8,7 +8,7 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("KL004", kl_k1="0.1x5 -0.3x3")
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 6, 8)
-    assert found.message == "The estimated KL to the reference is -0.3 nats/token."
+    assert found.message == "The estimated KL to the reference model is -0.3 nats/token."
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_a_sum_over_the_response(kl: str, severity: str | None) -> None:
     assert (found.severity if found else None) == severity
     if severity == "error":
         assert found is not None
-        assert found.message == "The estimated KL to the reference is -5.1 nats/response."
+        assert found.message == "The estimated KL to the reference model is -5.1 nats/response."
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ def test_message_and_no_clearing_when_the_kl_changes(then: str) -> None:
     found = find("KL006", kl=f"3.57 {then}")
     assert (found.severity, found.onset_step, found.detected_step, found.cleared) == ("warning", 1, 1, False)
     assert found.message == (
-        "The KL to the reference was 3.57 nats/token on the first row, so the policy differed from its reference or "
-        "was scored differently."
+        "The KL to the reference model was 3.57 nats/token on the first row, so the policy differed from its "
+        "reference model or was scored differently."
     )
 
 
@@ -43,8 +43,8 @@ def test_a_sum_over_the_response_is_judged_without_a_kl_per_token(kl: str, sever
 
 def test_message_for_a_sum_over_the_response() -> None:
     assert find("KL006", kl_sequence="29.3x3").message == (
-        "The KL to the reference was 29.3 nats/response on the first row, so the policy differed from its reference or "
-        "was scored differently."
+        "The KL to the reference model was 29.3 nats/response on the first row, so the policy differed from its "
+        "reference model or was scored differently."
     )
 
 
@@ -66,8 +66,8 @@ def test_a_large_kl_on_a_later_first_row_that_falls(kl: tuple[float, ...], sever
     assert found is not None
     assert found.severity == severity
     assert found.message == (
-        f"The KL to the reference was {kl[0]:.3g} nats/token on the first row (step 10) and fell to {kl[1]:.3g}, "
-        "so the policy differed from its reference or was scored differently."
+        f"The KL to the reference model was {kl[0]:.3g} nats/token on the first row (step 10) and fell to {kl[1]:.3g}, "
+        "so the policy differed from its reference model or was scored differently."
     )
 
 
@@ -83,8 +83,8 @@ def test_message_for_epochs() -> None:
     found = find("KL006", {"rows": "epochs"}, kl="0.094 0.081 0.074")
     assert (found.severity, found.confidence) == ("warning", "low")
     assert found.message == (
-        "The KL to the reference was 0.094 nats/token over the first epoch and fell to 0.074, so the policy "
-        "differed from its reference or was scored differently."
+        "The KL to the reference model was 0.094 nats/token over the first epoch and fell to 0.074, so the policy "
+        "differed from its reference model or was scored differently."
     )
 
 

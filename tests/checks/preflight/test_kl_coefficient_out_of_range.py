@@ -12,7 +12,7 @@ def test_message() -> None:
 
 def test_a_negative_coefficient_has_a_separate_message() -> None:
     found = find("CFG003", {"kl_coef": -0.1}, loss="0")
-    assert found.message == "The KL coefficient is -0.1, which rewards distance from the reference."
+    assert found.message == "The KL coefficient is -0.1, which rewards distance from the reference model."
     assert found.severity == "warning"
     assert run_check("CFG003", {"kl_coef": 0.0}, loss="0") is None
 

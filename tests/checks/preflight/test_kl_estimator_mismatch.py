@@ -12,7 +12,7 @@ from grpo_doctor.testing import find, run_check
             {"kl_estimator": "k1", "use_kl_loss": True},
             "warning",
             "The KL term in the loss uses the k1 estimator, whose gradient has mean zero: it adds noise but no pull "
-            "towards the reference.",
+            "towards the reference model.",
         ),
         (
             {"kl_penalty": "low_var_kl", "use_kl_in_reward": True},

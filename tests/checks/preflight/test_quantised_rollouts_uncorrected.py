@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG049", {"rollout_engine_apart": True, "rollout_precision": "fp8"}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "Rollouts are sampled in quantised precision without an importance-sampling correction.",
+        "Rollouts are sampled with quantised weights without an importance-sampling correction.",
     )
 
 

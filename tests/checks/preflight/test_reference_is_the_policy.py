@@ -10,11 +10,11 @@ from grpo_doctor.testing import find, run_check
     [
         (
             {"kl_coef": 0.005, "reference": "old"},
-            "The KL coefficient is 0.005, but the reference is the policy itself.",
+            "The KL coefficient is 0.005, but the reference model is the policy itself.",
         ),
         (
             {"beta": 0.04, "sync_ref_model": True, "ref_model_sync_steps": 1},
-            "The KL coefficient is 0.04, but the reference is synchronised with the policy at every step.",
+            "The KL coefficient is 0.04, but the reference model is synchronised with the policy at every step.",
         ),
     ],
 )

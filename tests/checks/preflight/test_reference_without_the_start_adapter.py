@@ -8,7 +8,9 @@ from grpo_doctor.testing import find, run_check
 def test_message() -> None:
     found = find("CFG063", {"algorithm": "dpo", "start_adapter": "out/sft"}, loss="0")
     assert found.severity == "warning"
-    assert found.message == "The reference is the base model without out/sft, the adapter that training starts from."
+    assert (
+        found.message == "The reference model is the base model without out/sft, the adapter that training starts from."
+    )
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ def test_without_rewards_small_advantages_and_a_kl_that_does_not_rise() -> None:
     found = find("STL006", {"rows": "epochs"}, advantage_std="0.0063 0.0062 0.0062", kl="0.094 0.081 0.074")
     assert (found.severity, found.onset_step, found.detected_step) == ("warning", 3, 3)
     assert found.message == (
-        "The policy is not learning. The advantage scale is 0.0062, and the KL to the reference has not risen (0.094 "
+        "The policy is not learning. The advantage scale is 0.0062, and the KL to the reference model has not risen (0.094 "
         "at the start, 0.074 now)."
     )
 
