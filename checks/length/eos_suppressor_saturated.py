@@ -17,8 +17,8 @@ def eos_suppressor_saturated(
 
     ## What it sees
     The check uses the share of responses in which EOS would have been chosen before `min_new_tokens`. Severity is
-    warning if the share is above 0.5 on 3 of 5 rows, and error if the share is above 0.9. For a fixed policy, the share
-    can only grow with the minimum.
+    warning if the share is above 0.5 on 3 of 5 rows, and error if the share is above 0.9. For a fixed policy, the
+    share can only grow as the minimum length grows.
 
     ## Thresholds
     - `warn`: share of responses with EOS suppressed, 0 to 1, above which the severity is warning.

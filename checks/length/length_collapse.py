@@ -95,8 +95,9 @@ def length_collapse(
     reward for formatting alone. If the policy has collapsed, roll back.
 
     ## Sources
-    Public runs of JuncyLu/trl_DAPO (53 → 2.6 tokens on the second row), public runs of
-    ShibukiZero/assignment5-alignment (305 → 14); BoBaCai/grpo-dual (one-token answers under a penalty over the prompt).
+    Public runs of JuncyLu/trl_DAPO (the length falls from 53 to 2.6 tokens on the second row) and of
+    ShibukiZero/assignment5-alignment (from 305 to 14 tokens); BoBaCai/grpo-dual (one-token answers under a penalty over
+    the prompt).
     """
     first = baseline(length, 1)
     chance = 3 * math.sqrt(2) * noise(np.log1p(length))

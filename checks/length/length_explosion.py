@@ -84,9 +84,8 @@ def length_explosion(
     If the KL or the entropy has exploded, also roll back.
 
     ## Sources
-    Public runs of ShibukiZero/assignment5-alignment (305 → 900 of 1024 tokens, reward 0), public runs of
-    ShibukiZero/assignment5-alignment (1024 after NaN); DAPO (arXiv 2503.14476), Dr. GRPO (2503.20783); fault
-    `length-bonus` of the engine.
+    Public runs of ShibukiZero/assignment5-alignment (the length rises from 305 to 900 of 1024 tokens at a reward of 0,
+    and to 1024 after a NaN); DAPO (arXiv 2503.14476), Dr. GRPO (2503.20783); fault `length-bonus` of the engine.
     """
     first = baseline(response_length_mean, 1)
     now = recent_mean(response_length_mean)

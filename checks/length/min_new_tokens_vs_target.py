@@ -45,7 +45,7 @@ def min_new_tokens_vs_target(
     95th percentile.
 
     ## Sources
-    BoBaCai/grpo-dual (minimum 5 → 30 → 5); fault `min-new-tokens` of the engine.
+    BoBaCai/grpo-dual (the minimum was raised from 5 to 30 and lowered again); fault `min-new-tokens` of the engine.
     """
     return fires(
         (min_new_tokens >= 2) & (length <= near_factor * min_new_tokens),

@@ -42,8 +42,8 @@ def attention_or_position_ids_missing(
 
     ## Why it matters
     Without an attention mask, the model attends to padding. With position ids that count padding, every token has a
-    wrong position. The policy is then scored on a text that differs from the generated text, and ratio and KL measure
-    the padding.
+    wrong position. In both cases, the policy is scored on a text that differs from the generated text, and ratio and
+    KL measure the padding.
 
     ## Example
     ```python

@@ -17,8 +17,8 @@ def mask_from_token_identity(
     **info**.
 
     ## Why it matters
-    The policy then never learns to emit the EOS. A policy that has not learned to stop runs to the limit, and a policy
-    that forgets to stop is not corrected.
+    If the mask excludes the EOS, the policy never learns to emit it. A policy that has not learned to stop runs to the
+    limit, and a policy that forgets to stop is not corrected.
 
     ## Example
     ```python
@@ -56,8 +56,8 @@ def mask_from_token_identity(
     `<|finetune_right_pad_id|>`).
 
     ## Sources
-    huggingface/trl#4970; BoBaCai/grpo-dual, which calls pad == EOT a standard, and grpo-dual 91ee919, which
-    reversed it two and a half hours later.
+    huggingface/trl#4970; BoBaCai/grpo-dual, which calls pad == EOT a standard, and grpo-dual 91ee919, which reverts
+    this two and a half hours later.
     """
     craft = probes.crafted_inputs
     eos = craft.special_ids(tokenizer).eos

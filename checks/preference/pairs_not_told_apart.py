@@ -62,8 +62,8 @@ def pairs_not_told_apart(
       not be below ln 2 beyond its noise. This case does not apply while the learning rate is still rising (before step
       150 if no learning rate is recorded).
     - **Exactly 0**: severity is **error** if all margins of the run, or all log-probabilities of the chosen responses,
-      are exactly 0. Severity is **warning** after three margins of 0 if the learning rate is already falling. Full
-      updates were then made, but the policy still equals its reference.
+      are exactly 0. Severity is **warning** after three margins of 0 if the learning rate is already falling. In this
+      case, full updates were made, but the policy still equals its reference.
 
     The cases **Flat** and **At its start** require that the loss has not fallen beyond its noise. In addition, the
     reward accuracy must not have gained, and must not exceed one half by more than its noise. The message reports that

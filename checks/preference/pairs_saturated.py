@@ -42,7 +42,8 @@ def pairs_saturated(
     ## Why it matters
     Steps without a gradient do not train the policy, and their other effects (weight decay, rare pairs, Adam's
     momentum) move the weights at random. A reward accuracy of 1 after a dozen updates means that the pairs were easy,
-    or that something other than quality identifies the rejected response. The margin then grows without bound.
+    or that something other than quality identifies the rejected response. Once all pairs are ranked correctly, the
+    margin grows without bound.
 
     ## Example
     ```text
@@ -56,7 +57,7 @@ def pairs_saturated(
     No finding.
 
     ## Known false alarms
-    If a single rule separates the pairs of a reward model, its loss is expected to reach 0. Losses of a different form
+    If a single rule separates the pairs of a reward model, the loss is expected to reach 0. Losses of a different form
     (IPO, hinge) reach 0 once their target is met. A loss that was below 0 on any row has a different form, so its level
     is not judged.
 
@@ -66,9 +67,10 @@ def pairs_saturated(
 
     ## Sources
     arXiv 2305.18290, section 4 (the weight of a pair); arXiv 2310.12036, section 4.2. A run of a tiny model in TRL on
-    pairs that one word distinguishes, made for this check (`tests/data`). Endauvor/MATS, notebooks/logs_step4.csv: a
-    loss of 0 and gradients of 1e-7 on 226 of 240 rows. vrudhgarg/post_training_llm and arashaga/reinforcement-leaning,
-    DPO notebooks: gradients of 1e-5 at losses of 0.3 to 0.43, because 38% to 62% of the pairs have two equal responses.
+    pairs that one word distinguishes, made for this check (`tests/data`). Endauvor/MATS, notebooks/logs_step4.csv (a
+    loss of 0 and gradients of 1e-7 on 226 of 240 rows); DPO notebooks of vrudhgarg/post_training_llm and
+    arashaga/reinforcement-leaning (gradients of 1e-5 at losses of 0.3 to 0.43, because 38% to 62% of the pairs have two
+    equal responses).
     """
     vanished = (grad_norm > 0) & (grad_norm <= left) & (grad_norm <= left * baseline(grad_norm, 1))
     told, n = (loss <= left) | vanished, row(loss)

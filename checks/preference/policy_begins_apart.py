@@ -26,19 +26,20 @@ def policy_begins_apart(
     ## What it sees
     The check uses the larger of the two implicit rewards on the first row of the run. The first row must be step 0 or 1
     and at most a tenth of an epoch into the run. The check does not judge rows without a step number, or rows that are
-    numbered by epoch. The check fires at a reward of 5 or above. At a beta of 0.1, a response is then e^50 times as
-    likely under the policy as under the reference. Log-probabilities must also be recorded, because their presence
-    shows that the rewards come from a reference.
+    numbered by epoch. The check fires at a reward of 5 or above. At a beta of 0.1, a response with a reward of 5 is
+    e^50 times as likely under the policy as under the reference. Log-probabilities must also be recorded, because their
+    presence shows that the rewards come from a reference.
 
     ## Thresholds
     - `apart`: implicit reward of the first row, in the units of the loss, at or above which the check fires.
     - `into`: fraction of an epoch after which a row no longer counts as the first row.
 
     ## Why it matters
-    Before the first update, policy and reference are the same model. Every reward and every margin is then 0 and the
-    loss is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at a different value measure the
-    distance to a different model. The loss then starts above or below ln 2 by chance. The gradient of the loss weights
-    pairs by the effect of the supervised stage, and beta pulls the policy towards the wrong reference.
+    Before the first update, policy and reference are the same model. For identical models, every reward and every
+    margin is 0 and the loss is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at a different
+    value measure the distance to a different model. With a wrong reference, the loss starts above or below ln 2 by
+    chance. The gradient of the loss weights pairs by the effect of the supervised stage, and beta pulls the policy
+    towards the wrong reference.
 
     ## Example
     ```text
@@ -66,7 +67,7 @@ def policy_begins_apart(
     let both models score the same ids.
 
     ## Sources
-    huggingface/trl#1236: rewards of 10 on both sides on the first step, and losses from 0.07 to 4.3.
+    huggingface/trl#1236 (rewards of 10 on both sides on the first step, and losses from 0.07 to 4.3).
     """
     first = baseline(maximum(chosen_reward, rejected_reward), 1)
     begins = (baseline(step, 1) <= 1) & ~(baseline(epoch, 1) > into) & ~is_any(rows_are, "epochs", "unnumbered")

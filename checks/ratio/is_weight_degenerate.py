@@ -23,7 +23,8 @@ def is_weight_degenerate(
 
     ## Why it matters
     Under the old policy, the expected ratio is exactly 1. A mean far from 1 shows that a few samples have all the
-    weight, or that the two policies barely overlap. The gradient estimate is then noise.
+    weight, or that the two policies barely overlap. If a few samples have all the weight, the gradient estimate is
+    noise.
 
     ## Example
     ```text

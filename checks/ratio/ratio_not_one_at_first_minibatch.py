@@ -33,8 +33,8 @@ def ratio_not_one_at_first_minibatch(
 
     ## Why it matters
     Before the first update, new and old policy have the same weights, so the ratio is 1 by identity. If the ratio
-    differs from 1, the two log-probabilities were computed differently. Importance weights and clipping then correct
-    for a difference that the policy did not cause, and every gradient is biased.
+    differs from 1, the two log-probabilities were computed differently. Importance weights and clipping correct for
+    this difference, although the policy did not cause it, and every gradient is biased.
 
     ## Example
     ```text

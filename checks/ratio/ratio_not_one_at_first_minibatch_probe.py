@@ -19,18 +19,20 @@ def probe_ratio(
     low_precision: float = 5e-2,
 ) -> Fires | None:
     """## What this certifies, and what it does not
+    The probe certifies that the trainer's process uses the same function for scoring at rollout time and at update
+    time. GEN004 and RAT004 check the generator's own log-probabilities.
+
+    ## What the probe does
     The probe scores canary responses twice without an update in between. The first pass uses `old_logprobs` if the
     adapter has it, or else `logprobs`. The second pass uses `logprobs`, in the mode in which the trainer's own step
     leaves the model. For a `loss` that is a single function, the probe compares the pass with a gradient and the pass
     that acts as the old policy. The probe also tests whether the clip already acts before any update, for example
     because the old scores use a different temperature. RAT007 reports a clip whose range excludes 1, which stops all
-    tokens of one sign. A loss that samples by itself may weight tokens by the log-probabilities of its sampler. All
-    tokens of a response must then have the same weight, or weights with a constant discount per token. A
+    tokens of one sign. A loss that samples by itself may weight tokens by the log-probabilities of its sampler. With
+    such a loss, all tokens of a response must have the same weight, or weights with a constant discount per token. A
     mean |ratio - 1| above 0.01 (0.05 in half precision) is a finding. Severity is **warning** if there is no evidence
     that updates run in train mode, or if dropout in the loss is the reason. If the old scores come from the policy or
-    the reference, the probe changes the policy's weights slightly, and the old scores must also change. The probe
-    certifies that the trainer's process uses the same function for scoring at rollout time and at update time. GEN004
-    and RAT004 check the generator's own log-probabilities.
+    the reference, the probe changes the policy's weights slightly, and the old scores must also change.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.

@@ -51,7 +51,8 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
     Compare the log-probabilities of one prompt under the evaluated and the trained weights.
 
     ## Sources
-    PrimeIntellect-ai/prime-rl#1456 (the merge was skipped at save: evaluation equal before and after training).
+    PrimeIntellect-ai/prime-rl#1456 (the merge was skipped when saving, so the evaluation was equal before and after
+    training).
     """
     equal = fold(same, lambda: (math.nan, 0), eval_score)
     return fires(

@@ -19,8 +19,8 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     The check compares two runs that differ in a declared setting that should affect training, such as the seed. Run
     names, run lengths and logging settings do not count. The check fires if the metrics of both runs are equal to the
     last printed digit at every shared step. Severity is **error** if every metric that varies is equal. Severity is
-    **warning** if only metrics of the responses (reward, advantages, length, entropy) are equal. The changed setting
-    then does not affect the responses.
+    **warning** if only metrics of the responses (reward, advantages, length, entropy) are equal. In this case, the
+    changed setting does not affect the responses.
 
     ## Thresholds
     - `places`: minimum number of shared steps at which the metrics must be equal.
@@ -60,8 +60,8 @@ def knob_not_wired(found: Comparison, *, places: int = 3) -> Fires | None:
     Print the setting at the place where it is used.
 
     ## Sources
-    yunsoft2019/Lever-Plus: advantage deviation 0.0063, 0.0062, 0.0062 before and after a fix of the advantage, and for
-    fifty epochs at ten times the learning rate.
+    yunsoft2019/Lever-Plus (an advantage deviation of 0.0062 to 0.0063 before and after a fix of the advantage, and for
+    fifty epochs at ten times the learning rate).
     """
     shared = max(found.equal.values(), default=0)
     every = 2 <= found.recorded == len(found.equal)

@@ -51,7 +51,8 @@ def metric_carries_no_information(
     advantages.
 
     ## Sources
-    BoBaCai/grpo-dual (EOS suppressor 8/8); beita6969/colab-grpo (an avg_reward that is an advantage).
+    BoBaCai/grpo-dual (an EOS suppressor that always counts 8 of 8); beita6969/colab-grpo (an avg_reward that is an
+    advantage).
     """
     columns = (eos_suppressed_rate, advantage_mean, judge_failure_rate, top1_prob)
     rows = [where(best(c) == lowest(c), total(where(isnan(c), 0.0, 1.0)), 0.0) for c in columns]

@@ -17,9 +17,9 @@ def step_counter_restarts(step: Column, events: Column) -> Fires:
     The check reports every row whose step is lower than that of the previous row.
 
     ## Why it matters
-    Trends and baselines then extend across the restart. The parts before and after the restart may be two runs with
-    different settings. The parts may also be one run that was resumed with a new optimizer. The onset of a finding
-    after the restart refers to the restarted counter.
+    After a restart, trends and baselines extend across two parts of the log. The parts before and after the restart
+    may be two runs with different settings. The parts may also be one run that was resumed with a new optimizer. The
+    onset of a finding after the restart refers to the restarted counter.
 
     ## Example
     ```log

@@ -82,9 +82,9 @@ def batches_mostly_equal(
     Use more prompts per batch, more responses per prompt, and prompts that the policy solves some of the time.
 
     ## Sources
-    anjaustin/autoresearch, research/archive/logs/grpo_v3_run.log: both rewards of a step are equal on 169 of 207 steps,
-    which the trainer skips. aaravgupta0202/legaloom_env, training_log.json: a reward of 0.64 for nine tokens, without
-    spread, on 26 of 40 steps.
+    anjaustin/autoresearch, research/archive/logs/grpo_v3_run.log (both rewards of a step are equal on 169 of 207
+    steps, which the trainer skips); aaravgupta0202/legaloom_env, training_log.json (a reward of 0.64 for nine tokens,
+    without spread, on 26 of 40 steps).
     """
     spread = where(isnan(reward_std), reward_max - reward_min, reward_std)
     tied, n = spread <= 1e-6, row(reward_mean)

@@ -58,12 +58,12 @@ def component_never_pays(
     The check fires if the reward has gained, but one of its components has not gained. The component must be at its
     minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, the component must never have exceeded its
     minimum by more than a tenth of its equal share of the current reward. The check ignores components whose names mean
-    formatting or a penalty. The check also ignores components at the top of their range, or in its upper half if they
-    have been below 0. Unless its name means correctness, a component that is 0 on every row (a penalty that never
+    formatting or a penalty. The check also ignores components at the top of their range, or in its upper half if a
+    value has been below 0. Unless its name means correctness, a component that is 0 on every row (a penalty that never
     applied) is ignored. A component that varies but stays below 0 (a cost) is also ignored.
 
     The check also fires if, after 20 rows and regardless of the reward, only components whose names mean formatting
-    have been above 0. Severity is then **info**, and **warning** after 40 rows.
+    have been above 0. For such a reward, severity is **info**, and **warning** after 40 rows.
 
     ## Thresholds
     - `early_rows`: number of rows before which the check does not report that only formatting has been above 0.
@@ -97,8 +97,8 @@ def component_never_pays(
     its weight, or give partial credit so that the first successes have an effect.
 
     ## Sources
-    rohunagrawal/reward-hacking-entropy: reward f + g; g (the code compiles) rises from 0.2 to 0.7, while f (the code
-    is correct) stays below 0.02.
+    rohunagrawal/reward-hacking-entropy: the reward is f + g; g (the code compiles) rises from 0.2 to 0.7, while f (the
+    code is correct) stays below 0.02.
     """
     place = fold(partial(least_paid, share=never_paid_share), Parts, reward_components, step, reward_trend.now)
     rose = reward_trend.gained & (place == place)

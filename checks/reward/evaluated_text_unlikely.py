@@ -57,8 +57,8 @@ def evaluated_text_unlikely(
     the perplexity starts to rise.
 
     ## Sources
-    Rohanjain2312/grpo-reward-hacking-demo: the reward rises from 0.67 to 0.996, also on held-out prompts, and the
-    perplexity rises from 4.5 to 18; with a KL kept at 0.2, the perplexity ends at 6.0. arXiv 2210.10760
+    Rohanjain2312/grpo-reward-hacking-demo: the reward rises from 0.67 to 0.996, also on held-out prompts, while the
+    perplexity rises from 4.5 to 18. With a KL kept at 0.2, the perplexity ends at 6.0. arXiv 2210.10760
     (over-optimisation of a proxy).
     """
     first = baseline(eval_perplexity, 1)

@@ -35,8 +35,8 @@ def fallback_rewarded(
       fires.
 
     ## Why it matters
-    The policy is rewarded for text that it did not write. Advantages are then noise, and the reward does not show a
-    total collapse of the output.
+    The policy is rewarded for text that it did not write. With a fallback, advantages are noise, and the reward does
+    not show a total collapse of the output.
 
     ## Example
     ```text
@@ -59,7 +59,8 @@ def fallback_rewarded(
     Score the policy's own text. If a default answer is necessary, log its reward under a separate name.
 
     ## Sources
-    beita6969/colab-grpo, training_p30.log: mean reward 0.499 on steps with only fallbacks, 0.564 on valid steps.
+    beita6969/colab-grpo, training_p30.log: the mean reward is 0.499 on steps with only fallbacks, and 0.564 on valid
+    steps.
     """
     is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)

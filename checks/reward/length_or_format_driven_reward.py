@@ -76,8 +76,8 @@ def length_or_format_driven_reward(
 
     ## Why it matters
     A reward for length alone reproduces most of the gain that RLHF gets from a learned reward model. A policy finds a
-    bonus for length within a few dozen steps. The share of valid responses then falls, while the reward keeps rising
-    until the limit truncates every response.
+    bonus for length within a few dozen steps. With a bonus for length, the share of valid responses falls, while the
+    reward keeps rising until the limit truncates every response.
 
     ## Example
     ```text

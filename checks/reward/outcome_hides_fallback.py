@@ -58,7 +58,8 @@ def outcome_hides_fallback(
     Count an invalid response as a failure, and report the fallback rate in the same line as the success rate.
 
     ## Sources
-    beita6969/colab-grpo, training_p30.log: accuracy 36.0% on steps with 99.6% fallbacks, 47.3% on other steps.
+    beita6969/colab-grpo, training_p30.log: the accuracy is 36.0% on steps with 99.6% fallbacks, and 47.3% on other
+    steps.
     """
     is_bad, is_good = invalid_rate >= invalid_from, invalid_rate <= good
     bads, goods = total(is_bad), total(is_good)

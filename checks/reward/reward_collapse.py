@@ -64,8 +64,8 @@ def reward_collapse(
     recover.
 
     ## Sources
-    Public runs with this outcome: ShibukiZero/assignment5-alignment, no-clip run (reward 0 from step 137 of 200), clip
-    run (0 from step 196 after NaN at 195) and broad_e16_tb256 (0 from about step 7).
+    Public runs of ShibukiZero/assignment5-alignment: the reward is 0 from step 137 of 200 without a clip, from step
+    196 (after NaN at step 195) with a clip, and from about step 7 in broad_e16_tb256.
     """
     late = row(series) >= early_rows
     other = ~(reward_trend.fallen > 0) & (success_trend.fallen > 0) & (success_trend.best > few) & late

@@ -113,8 +113,9 @@ def reward_constant_or_saturated(
     one correct and one wrong answer. Then use easier prompts, a supervised start, or a graded reward.
 
     ## Sources
-    Dawn-Of-Justice/Fair-RLVR, run grpo_correctness_only: reward 1.0 and spread 0 from the first row to step 1000.
-    huggingface/trl#3857: grad_norm 0.0 with frac_reward_zero_std 1.0. Fault `constant-reward` of the engine.
+    Dawn-Of-Justice/Fair-RLVR, run grpo_correctness_only (a reward of 1.0 and a spread of 0 from the first row to step
+    1000); huggingface/trl#3857 (a grad_norm of 0.0 at a frac_reward_zero_std of 1.0). Fault `constant-reward` of the
+    engine.
     """
     n, spread = row(reward_mean), where(isnan(reward_std), reward_max - reward_min, reward_std)
     unlike = where(isnan(spread), abs(reward_mean - previous(reward_mean)), spread) > 1e-6

@@ -64,9 +64,9 @@ def reward_hacking_divergence(
     Severity is also **warning** if a metric's mean of 5 values has never been above 0.05 while the reward rose by twice
     that value. The onset is the step at which the fallen metric was best, because a policy that optimises something
     else gets worse gradually. If there are five or more held-out scores and they have not fallen, the success rate and
-    the share of valid responses do not count. Severity is **info** if no other metric is recorded. Reward hacking
-    cannot then be ruled out, because the reward curve also looks excellent if the policy exploits the reward function.
-    REW007 and REW011 judge the components of the reward, including components that are only logged.
+    the share of valid responses do not count. Severity is **info** if no other metric is recorded. Without another
+    metric, reward hacking cannot be ruled out, because the reward curve also looks excellent if the policy exploits the
+    reward function. REW007 and REW011 judge the components of the reward, including components that are only logged.
 
     ## Thresholds
     - `rows`: number of values averaged for a metric near 0, and number of held-out scores that are sufficient without

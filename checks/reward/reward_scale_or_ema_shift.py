@@ -22,9 +22,9 @@ def reward_scale_or_ema_shift(
     - `agree`: relative difference up to which the two factors count as equal.
 
     ## Why it matters
-    Reward curves before and after the change cannot be compared. Every quantity in reward units then has a
-    different meaning: the KL penalty relative to the reward, filter limits, or a floor on the standard deviation. A
-    running (EMA) normaliser changes the scale without any error.
+    Reward curves before and after the change cannot be compared. After a change of scale, every quantity in reward
+    units has a different meaning: the KL penalty relative to the reward, filter limits, or a floor on the standard
+    deviation. A running (EMA) normaliser changes the scale without any error.
 
     ## Example
     ```text
@@ -47,7 +47,7 @@ def reward_scale_or_ema_shift(
     Use one scale for the whole run, and normalise only within the group.
 
     ## Sources
-    BoBaCai/grpo-dual: per-task EMA (decay 0.99) with a variance floor raised the spread from 0.069 to 0.689 at one
+    BoBaCai/grpo-dual: a per-task EMA (decay 0.99) with a variance floor raised the spread from 0.069 to 0.689 in one
     step.
     """
     mean, spread = moving_median(reward_mean, rows), moving_median(reward_std, rows)

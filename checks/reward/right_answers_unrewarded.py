@@ -34,8 +34,8 @@ def right_answers_unrewarded(
     - `most`: share of correct answers that are not rewarded, 0 to 1, at or above which the severity is error.
 
     ## Why it matters
-    A correct answer with a reward of 0 becomes less likely, as if it were wrong. The policy then learns the form that
-    the verifier recognises, and the measured success rate is too low.
+    A correct answer with a reward of 0 becomes less likely, as if it were wrong. The policy learns the form that the
+    verifier recognises, and the measured success rate is too low.
 
     ## Example
     ```text

@@ -17,8 +17,8 @@ def gap_vs_top1_inconsistent(logit_gap: Column, top1_prob: Column, *, slack: flo
     - `slack`: largest accepted excess of the probability over the bound.
 
     ## Why it matters
-    The gap and the probability then come from different temperatures, processors or positions, so checks of the gap or
-    the probability are not reliable.
+    If the probability exceeds the bound, gap and probability come from different temperatures, processors or
+    positions, so checks of either are not reliable.
 
     ## Example
     ```text

@@ -34,8 +34,8 @@ def logit_saturation(
     - `spent`: entropy, in nats per token, below which the severity may be critical.
 
     ## Why it matters
-    At a probability of 0.999 per token and 200 tokens, 82% of the responses to a prompt are the same text. Rewards are
-    then equal, and the gradient of log p is nearly 0 for the most likely token.
+    At a probability of 0.999 per token and 200 tokens, 82% of the responses to a prompt are the same text. Identical
+    responses have equal rewards, and the gradient of log p is nearly 0 for the most likely token.
 
     ## Example
     ```text
@@ -61,8 +61,8 @@ def logit_saturation(
     roll back to an earlier checkpoint.
 
     ## Sources
-    BoBaCai/grpo-dual (broken: gap 7-10, probability above 0.999; healthy: 3-5, 0.60-0.85); healthy runs of the
-    engine; SmolLM2-135M: gap 1.5-1.8, probability 0.43-0.53.
+    BoBaCai/grpo-dual (a gap of 7 to 10 and a probability above 0.999 if broken, 3 to 5 and 0.60 to 0.85 if healthy);
+    healthy runs of the engine; SmolLM2-135M (a gap of 1.5 to 1.8, and a probability of 0.43 to 0.53).
     """
     better = (reward_trend.gained & ~reward_trend.fallen) | reward_trend.solved
     saturated = (logit_gap > error_gap) & (top1_prob > error_probability) & ~better

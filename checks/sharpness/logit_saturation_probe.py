@@ -15,11 +15,14 @@ def probe_sharpness(
     top1: float = 0.99,
 ) -> Fires | None:
     """## What this certifies, and what it does not
+    The probe certifies only the first token, which a template may determine, so check more tokens before you draw
+    conclusions.
+
+    ## What the probe does
     The probe reads the policy's next token after each of the adapter's prompts, before any update. The probe fires if,
     on average, the gap between the two largest logits is above 7 and the largest probability is above 0.99. The
     adapter's `base` model, if given, shows whether the policy started with saturated logits. RL is not the cause of
-    saturation before the first update. The probe certifies only the first token, which a template may determine, so
-    check more tokens before you draw conclusions.
+    saturation before the first update.
 
     ## Thresholds of the probe
     - `first_gap`: gap between the two largest logits of the first token above which the probe may fire.

@@ -29,7 +29,7 @@ def identical_policy_across_epochs_or_runs(
     ## Why it matters
     If policies are identical, training had no effect. The updates are lost in rounding, parameters are frozen, a
     setting does not reach the code, or one checkpoint was evaluated under two names. Every result of the second run
-    then only repeats the first run.
+    only repeats the first run.
 
     ## Example
     ```text

@@ -120,8 +120,8 @@ def learning_stall(
     (truncation), strength of the KL term. Change the learning rate last.
 
     ## Sources
-    kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1: 0 of 400 exact matches, 70% zero-variance groups, all
-    responses at the cap. Coicozoi/minimind-from-scratch, logs/grpo.log: 9,751 rewards from -1.85 to -1.81.
+    kartikmunjal/rlhf-and-reward-modelling-alt, ppo_grpo_v1 (0 of 400 exact matches, 70% zero-variance groups, all
+    responses at the limit). Coicozoi/minimind-from-scratch, logs/grpo.log (9,751 rewards from -1.85 to -1.81).
     """
     first, now, shown = reward_trend.first, reward_trend.now, reward_trend.shown
     rewards, top, low = total(reward_mean == reward_mean), best(reward_mean), lowest(reward_mean)

@@ -28,11 +28,11 @@ def lr_too_small_or_large(
     The check uses `policy_movement_kl`, the KL (k3 estimate) between the policy before and after an update, on the
     policy's own samples. **Too far** (warning): the median movement of 5 updates is above 0.05 nats per token
     (**error** above 0.5). The movement does not count if rollout engine and trainer differ by more than 0.01 nats per
-    token, because the samples then do not come from the policy. **Not at all** (warning): the largest movement of 5
-    updates is below 1e-7 nats, a hundredth of the smallest healthy update. In addition, the learning rate must be
-    neither 0 nor still rising, and fewer than 90% of the groups must have zero variance. The check judges the movement,
-    not the learning rate: 4e-5 is suitable for one model, and 1e-6 is too high for another. LoRA needs a learning rate
-    ten times as high as full fine-tuning.
+    token, because such samples do not come from the policy. **Not at all** (warning): the largest movement of 5 updates
+    is below 1e-7 nats, a hundredth of the smallest healthy update. In addition, the learning rate must be neither 0 nor
+    still rising, and fewer than 90% of the groups must have zero variance. The check judges the movement, not the
+    learning rate: 4e-5 is suitable for one model, and 1e-6 is too high for another. LoRA needs a learning rate ten
+    times as high as full fine-tuning.
 
     ## Thresholds
     - `rows`: number of updates over which the median and the maximum of the movement are computed.
@@ -68,7 +68,7 @@ def lr_too_small_or_large(
 
     ## Sources
     Faults `lr-too-high` and `lr-too-low` of the engine against its healthy runs. TRL, verl and OpenRLHF use a default
-    of 1e-6.
+    learning rate of 1e-6.
     """
     usual, largest = moving_median(policy_movement_kl, rows), moving_max(policy_movement_kl, rows)
     foreign = recent_mean(abs(mismatch), rows) > other

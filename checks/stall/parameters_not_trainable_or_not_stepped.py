@@ -64,8 +64,8 @@ def parameters_not_trainable_or_not_stepped(
     Run one backward pass and check the gradients.
 
     ## Sources
-    huggingface/trl#6700 (adapter loaded frozen), #3926 (frozen by a second preparation for k-bit training).
-    huggingface/trl#3857 is the other case: grad_norm 0.0 with only zero-variance groups, which is expected.
+    huggingface/trl#6700 (the adapter was loaded frozen), #3926 (a second preparation for k-bit training froze the
+    adapter). In huggingface/trl#3857, all groups have zero variance, so a grad_norm of 0.0 is expected.
     """
     spread = fmax(advantage_std, advantage_max) > least
     supervised = isnan(reward_mean) & isnan(dead_share) & isnan(fmax(advantage_std, advantage_max))

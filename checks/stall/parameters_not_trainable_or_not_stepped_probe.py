@@ -17,15 +17,17 @@ def probe_step(
     prompts: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
+    The probe certifies neither the direction of the gradient (RAT007) nor the size of a step (STL001, STL003). The
+    probe does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects by design.
+
+    ## What the probe does
     The probe checks that parameters require a gradient, and that the optimizer contains exactly these parameters. An
     optimizer with less than a quarter of the trainable values is accepted: it trains an adapter or the last layers of
     an unfrozen model. The advantages must change the gradient and reach every parameter that affects the
     log-probabilities; otherwise, severity is **error**. The gradient that the optimizer receives must also reach every
     parameter that affects the log-probabilities. The trainer's own step, with advantages of both signs, must change the
     weights along the negative gradient. A learning rate of 0 at the first step (warm-up) is accepted if the second step
-    changes the weights. The probe certifies neither the direction of the gradient (RAT007) nor the size of a step
-    (STL001, STL003). The probe does not cover sharded optimizers (ZeRO-3, FSDP), whose parameters are separate objects
-    by design.
+    changes the weights.
     """
     named = probes.loss_trials.trainable(model)
     if not named:

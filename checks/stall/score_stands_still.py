@@ -88,7 +88,7 @@ def score_stands_still(
 
     ## Sources
     esmaeil-abedi-dev/verifier-as-reward: with REINFORCE, the accuracy falls from 0.99 to 0.6 and stays there for 17
-    evaluations while every case is refused; from a different start, the accuracy rises by 0.55 in the same way.
+    evaluations while every case is refused. From a different start, the accuracy rises by 0.55 in the same way.
     """
     rate = total(success_rate == success_rate) > 0
     gained, solved = where(rate, success_gained, eval_gained) > 0, where(rate, success_solved, eval_solved) > 0

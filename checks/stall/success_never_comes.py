@@ -71,8 +71,8 @@ def success_never_comes(
 
     ## Sources
     Harikishanth/CloudSRE: none of 50 episodes is resolved, while the reward is between -6.59 and -5.93.
-    xiaoman654/WarmGiGPO-WebShop: two wins in 32 batches, and held-out scores of 0 to 0.016; with a warm start, the same
-    number of batches has four wins, and the held-out score rises to 0.33.
+    xiaoman654/WarmGiGPO-WebShop: 32 batches have two wins, and the held-out scores are 0 to 0.016. With a warm start,
+    the same number of batches has four wins, and the held-out score rises to 0.33.
     """
     n, never = total(success_rate == success_rate), best(success_rate) <= 0
     evaluated = total(eval_score == eval_score)

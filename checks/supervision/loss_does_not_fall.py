@@ -56,7 +56,7 @@ def loss_does_not_fall(
     been lost. Each rise must exceed 5 standard errors, and only rows before the first restart of the step counter
     count. If the first loss or the gradient norm is 0, severity is also **error** for a loss of exactly 0 on 5
     consecutive rows. Severity is **info** if, starting at the 40th row, no mean of 10 or 80 losses is 2.5 standard
-    errors below the first mean. The onset is then the first row.
+    errors below the first mean. For a loss that does not fall, the onset is the first row.
 
     ## Thresholds
     - `rows`: number of losses in the short median.

@@ -26,9 +26,9 @@ def eos_set_incomplete(
 
     ## Why it matters
     A trainer that knows only one EOS id treats every other end as truncation, and masks or penalises the response. A
-    truncation rate of 1 then suggests raising the limit, although no response reaches the current limit. Conversely, if
-    the engine does not stop at the template's terminator, the response continues after its end. The reward function
-    then scores an invented dialogue.
+    truncation rate of 1 suggests raising the limit, although no response reaches the current limit. Conversely, if the
+    engine does not stop at the template's terminator, the response continues after its end. If the response continues,
+    the reward function scores an invented dialogue.
 
     ## Example
     ```text
@@ -54,7 +54,7 @@ def eos_set_incomplete(
     Add every terminator to the EOS tokens of generation. Detect the end of a response by the engine's finish reason.
 
     ## Sources
-    huggingface/trl#7039 (clipped ratio 0.97 although answers end); Llama 3 lists `[128001, 128009]`.
+    huggingface/trl#7039 (a clipped ratio of 0.97 although answers end); Llama 3 lists `[128001, 128009]`.
     """
     return fires(
         (cut_share > most) & (response_length_mean < slack * cut_share * response_length_max),

@@ -15,13 +15,15 @@ def probe_terminator(
     settings: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
+    The probe certifies that one terminator stops the sampler. The probe does not certify that the policy emits the
+    terminator (TOK007). The probe does not cover stop strings or an inference server with separate settings.
+
+    ## What the probe does
     The turn's terminator is the special token that the chat template writes after an assistant message (or
     `settings["turn_terminator"]`). With a sampler, a scripted model emits the terminator as the first token and a word
     at every later position. The sampler must not continue with words. Without a sampler, the terminator must be in the
     model's `generation_config.eos_token_id`. If a rollout discards the text after the terminator, only time is lost,
-    and severity is **warning**. The probe certifies that one terminator stops the sampler. The probe does not certify
-    that the policy emits the terminator (TOK007). The probe does not cover stop strings or an inference server with
-    separate settings.
+    and severity is **warning**.
     """
     craft = probes.crafted_inputs
     special = craft.special_ids(tokenizer)

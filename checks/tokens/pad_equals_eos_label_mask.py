@@ -22,8 +22,8 @@ def pad_equals_eos_label_mask(
     label. In addition, no prompt token may have a label.
 
     ## Why it matters
-    `DataCollatorForLanguageModeling` masks labels by pad id. If pad equals EOS, the collator also masks the EOS. The
-    model then does not learn to stop, and RL begins with answers that run to the limit.
+    `DataCollatorForLanguageModeling` masks labels by pad id. If pad equals EOS, the collator also masks the EOS. If
+    the EOS is masked, the model does not learn to stop, and RL begins with answers that run to the limit.
 
     ## Example
     ```python

@@ -17,17 +17,20 @@ def probe_fragile_ids(
     loss: Any = None,
 ) -> Fires | None:
     """## What this certifies, and what it does not
+    The probe certifies that the batch of the loss contains the sampled ids even if decoding and encoding would change
+    them. GEN005 reports ids that change for other reasons (a fallback text, a dropped EOS). Word-level tokenizers, in
+    which every sequence survives decoding and encoding, are not judged.
+
+    ## What the probe does
     The probe takes a response whose ids change when it is decoded and encoded again (a word in an unusual split). In
-    the trainer's batch, the ids must stay the same. The probe certifies that the batch of the loss contains the sampled
-    ids even if decoding and encoding would change them. GEN005 reports ids that change for other reasons (a fallback
-    text, a dropped EOS). Word-level tokenizers, in which every sequence survives decoding and encoding, are not judged.
+    the trainer's batch, the ids must stay the same.
 
     A multi-turn rollout (`rollout`, `env_mask` or `tool_mask`) may return the whole conversation as ids. Each turn of
     the returned conversation must have been generated from exactly the ids that precede the turn. Some templates do not
-    render k turns as a prefix of k + 1 turns: they strip earlier reasoning or drop a role. The policy then generates
-    from a text that differs from the text it is trained on. Severity is **error** if a `loss` receives the
-    conversation as one row. Severity is **warning** if there is no `loss`, if the loss makes a separate sample of every
-    turn, or if only answers with `<think>` change.
+    render k turns as a prefix of k + 1 turns: they strip earlier reasoning or drop a role. With such a template, the
+    policy generates from a text that differs from the text it is trained on. Severity is **error** if a `loss` receives
+    the conversation as one row. Severity is **warning** if there is no `loss`, if the loss makes a separate sample of
+    every turn, or if only answers with `<think>` change.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None

@@ -60,8 +60,8 @@ def collapse_after_zero_step(
     (GEN001, GEN002).
 
     ## Sources
-    beita6969/colab-grpo's log: the update at step 4 has learning rate 0, and all 6 responses of step 5 are fallbacks;
-    two earlier runs behave in the same way at step 2.
+    beita6969/colab-grpo's log: the update at step 4 has a learning rate of 0, and all 6 responses of step 5 are
+    fallbacks. Two earlier runs behave in the same way at step 2.
     """
     healthy, collapsed = invalid_rate <= HEALTHY, invalid_rate >= COLLAPSED
     still = (learning_rate == 0) | (grad_norm == 0) | (weight_delta == 0)

@@ -35,7 +35,7 @@ def collapse_heals_without_update(
 
     ## Why it matters
     Weights that have collapsed do not recover by themselves. If a rollout recovers without an update, the cause is not
-    in the weights. The cause is then train or eval mode, the KV cache, an adapter, the rollout engine, or the mix of
+    in the weights. Possible causes are train or eval mode, the KV cache, an adapter, the rollout engine, or the mix of
     prompts. No learning rate, group size or advantage can be the cause.
 
     ## Example

@@ -54,7 +54,7 @@ def update_event_not_an_optimizer_step(
     contains the parameters of the trained model. Build the optimizer after wrapping the model.
 
     ## Sources
-    beita6969/colab-grpo: its first "update" had learning rate 0. PyTorch GradScaler documentation.
+    beita6969/colab-grpo: its first "update" had a learning rate of 0. PyTorch GradScaler documentation.
     """
     moved = where(isnan(weight_delta), optimizer_step - previous(optimizer_step), weight_delta)
     empty = (update_applied == 1) & (moved == 0) & ~(learning_rate == 0) & ~(grad_norm == 0)
