@@ -30,7 +30,7 @@ class PluginError(ConfigError):
 
 class Accepted(msgspec.Struct, forbid_unknown_fields=True):
     """An accepted finding, which does not fail the gate: its code, the reason, the last day of the acceptance, and a
-    pattern of the affected files."""
+    pattern for the affected files."""
 
     code: str
     reason: Annotated[str, msgspec.Meta(pattern=r"\S")]
@@ -117,7 +117,8 @@ def find(start: Path) -> Path | None:
 
 
 def _own_table(project: Path) -> dict[str, Any] | None:
-    """Return [tool.grpo-doctor] of a pyproject.toml, or None if the file has no such table. Raises `ConfigError`."""
+    """Return the table [tool.grpo-doctor] of a pyproject.toml, or None if the file has no such table. Raises
+    `ConfigError`."""
     table: Any = table_of(project)
     for name in ("tool", "grpo-doctor"):
         table = table.get(name)
@@ -129,8 +130,8 @@ def _own_table(project: Path) -> dict[str, Any] | None:
 
 
 def _refuse_foreign(path: Path) -> Path:
-    """Return the path if it belongs to this user. Raises `ConfigError` for a file of another user, even if this user is
-    root."""
+    """Return the path if it belongs to this user. Raises `ConfigError` if it belongs to another user, even if this user
+    is root."""
     if os.name == "posix" and (owner := path.stat().st_uid) != os.geteuid():
         raise ConfigError(
             f"{path}: belongs to another user (uid {owner}, and you are uid {os.geteuid()}), so it is not used; "

@@ -1,4 +1,4 @@
-"""Names the module that an import did not find, and the command that installs the packages of an extra."""
+"""Explains why an import failed, and returns the command that installs an extra."""
 
 
 def install(extra: str) -> str:
@@ -7,5 +7,5 @@ def install(extra: str) -> str:
 
 
 def lacking(error: ImportError) -> str:
-    """Return why an import failed: a missing module, or the error that an installed package reported."""
+    """Return why an import failed: a module is missing, or an installed package raised an error."""
     return f"{error.name} is not installed" if isinstance(error, ModuleNotFoundError) else str(error).splitlines()[0]

@@ -39,11 +39,11 @@ def bug(error: Exception) -> str:
 
 
 def words_of(error: BaseException) -> str:
-    """Return the message of an error, even if an error class of the user fails to produce a message."""
+    """Return the message of an error, even if its class, which may be the user's, fails to produce a message."""
     try:
         return str(error)
     except Exception:  # noqa: BLE001 - its __str__ is the user's code
-        return "(its own words cannot be had)"
+        return "(the error has no readable message)"
 
 
 def unwatched(failure: str, where: str) -> str:

@@ -1,7 +1,7 @@
 """Limits time and memory per input. The limits are checked during all work on an input, so that no crafted file can
 exceed them.
 
-Reading a file and judging a run each have their own budget (`spending`). The code that works on an input calls `spent`
+Reading a file and judging a run have separate budgets (`spending`). The code that works on an input calls `spent`
 between chunks, rows and checks. Without a budget, as in a live session or a notebook, `spent` does nothing.
 """
 
@@ -24,7 +24,7 @@ _LOOK = 0.02
 """Seconds between measurements of the memory. Each measurement is a system call, and `spent` runs for every row and
 check."""
 _PARSED = 8
-"""Memory that a parsed document needs, as a multiple of the document's size; measured on JSON with short rows."""
+"""Memory that a parsed document needs, as a multiple of its size; measured on JSON with short rows."""
 
 
 class OverBudgetError(ValueError):
@@ -76,8 +76,8 @@ def spending() -> Iterator[None]:
 
 
 def spent(document: int = 0, what: str = "a document") -> None:
-    """Raise `OverBudgetError` if the work on this input exceeds its limits, or would exceed them with a document of
-    this size.
+    """Raise `OverBudgetError` if the work on this input exceeds its limits, or would exceed them after parsing a
+    document of this size.
     """
     now = _current.get()
     if now is None:

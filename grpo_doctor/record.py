@@ -23,8 +23,8 @@ Numbers = list[float] | None
 
 
 class Event(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Something that happened at a step; ``kind`` is update, collapse, recovery, log-warning, restart, nan, or how the
-    log ends (`run.EndKind`)."""
+    """An event at a step. ``kind`` is update, collapse, recovery, log-warning, restart, nan, or one of `run.EndKind`
+    for the end of the log."""
 
     kind: str
     message: str = ""

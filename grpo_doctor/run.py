@@ -57,13 +57,15 @@ def non_finite(name: str, value: float, line: int | None = None) -> Event:
 
 
 def restarted(before: int, after: int, line: int | None = None) -> Event:
-    """Return the event for a step counter that goes back or repeats a step: a resumed run, or two runs in one log."""
+    """Return the event for a step counter that decreases or repeats a step, because of a resumed run or of two runs in
+    one log."""
     said = f"step goes back from {before} to {after}" if after < before else f"step {after} comes again"
     return Event(kind="restart", message=said, line=line)
 
 
 class Call(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A tool call of a response: its name and arguments, the result, and the kind of failure if it failed."""
+    """A tool call in a response: the name of the tool, the arguments, the result, and the kind of failure if the call
+    failed."""
 
     name: str = ""
     arguments: str = ""
@@ -75,8 +77,8 @@ class Sample(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One response of the policy. Texts come from models and users: escape them wherever they are shown.
 
     Attributes:
-        response: the policy's own text; results of tools are in ``calls``.
-        reference: accepted answers, if the dump contains them.
+        response: the policy's own text; the results of tools are in ``calls``.
+        reference: accepted answers, if the log contains them.
         finish: ``stop``, ``length``, ``loop`` (the engine stopped a loop), ``aborted`` or ``environment`` (the
             environment failed).
         tokens: length of the response in tokens.
@@ -106,9 +108,9 @@ class Reading(msgspec.Struct, kw_only=True):
     """How a log was read, and how reliable its values are.
 
     Attributes:
-        way: the reader of the rows: a known format, or for custom trainers ``lines`` or ``templates``. why: the reason
-            for choosing this reader. rows: number of rows read. other_rows: number of rows in the second reading of a
-            custom trainer's console; None without a second reading.
+        way: the reader of the rows: the name of a known format or, for custom trainers, ``lines`` or ``templates``.
+            why: the reason for choosing this reader. rows: number of rows read. other_rows: number of rows in the
+            second reading of a custom trainer's console; None without a second reading.
         pace: share of step increments that equal the most frequent increment; None for fewer than three rows.
         out_of_range: columns with impossible values.
         unused: unread series that may be a reward (most likely first), with the number of values.
@@ -148,7 +150,7 @@ EndKind = Literal[
 
 
 class Ending(msgspec.Struct, kw_only=True):
-    """How a log ends: the kind, the text, the line (0 in a notebook), the named exception, and whether the training had
+    """How a log ends: the kind, the text, the line (0 in a notebook), the named exception, and whether training had
     already finished."""
 
     kind: EndKind
@@ -170,7 +172,8 @@ class Ending(msgspec.Struct, kw_only=True):
 
 
 class RepeatedError(msgspec.Struct, kw_only=True):
-    """The error message that a log repeats most: the number of lines that report it, and the first of them."""
+    """The error message that a log repeats most often: the number of lines that contain it, and the first of these
+    lines."""
 
     lines: int
     text: str
@@ -186,9 +189,9 @@ class Run:
     """A run as columns. Unknown values are NaN; recorded NaN and infinities of core fields are ``nan`` events.
 
     Attributes:
-        steps: int64, the trainer's step of each row; goes back if a log restarts.
-        lines: int64, the source's line of each row, or 0 if unknown. settings: declared or printed values, by field or
-            setting name.
+        steps: int64, the trainer's step of each row; decreases if a log restarts.
+        lines: int64, the line of each row in the source, or 0 if unknown. settings: declared or printed values, by
+            field or setting name.
         events: row number to the events of that row.
         samples: row number to the samples of that row.
         unread: log keys that no field uses, with their counts.
@@ -197,8 +200,8 @@ class Run:
         reading: how the log was read, and doubts about it; None for records and runs that were not read.
         ending: how the log ends, if known.
         repeated_error: the error message on most lines, if one repeats.
-        reached: last position of the training's progress bar, for a log without a training row; None if unknown. The
-            length of the bar is ``settings["max_steps"]``.
+        reached: last position of the progress bar, for a log without a training row; None if unknown. The length of the
+            bar is ``settings["max_steps"]``.
         path: the file that ``lines`` refer to; None for no file or several files.
     """
 
@@ -338,8 +341,8 @@ class Table(msgspec.Struct, kw_only=True):
 class RunBuilder:
     """Collects rows in the order of the log and turns them into a `Run`.
 
-    Consecutive rows of one step are merged. Counts are summed; maxima and the gradient norm keep the largest value;
-    other fields keep the last value. A non-finite value always takes precedence. If the step counter goes back, a new
+    Consecutive rows of one step are merged. Counts are summed. Maxima and the gradient norm keep the largest value, and
+    other fields keep the last value. A non-finite value always takes precedence. If the step counter decreases, a new
     segment begins.
     """
 
@@ -356,7 +359,8 @@ class RunBuilder:
         self._again: list[int] = []
 
     def add(self, row: Mapping[str, Any] | StepRecord, line: int = 0) -> None:
-        """Add one row: record fields to values, including ``step``. An unknown field is an error of the reader."""
+        """Add one row, given as a map from record fields to values, including ``step``. An unknown field is an error in
+        the reader."""
         values = msgspec.structs.asdict(row) if isinstance(row, StepRecord) else row
         index = len(self._steps)
         self._steps.append(int(values["step"]))
@@ -452,7 +456,7 @@ class RunBuilder:
         self._samples.setdefault(len(self._steps) - 1, []).append(sample)
 
     def finish(self) -> Run:
-        """Return the run, in which rows of one step are merged, and non-finite values of core fields are events."""
+        """Return the run. Rows of one step are merged, and non-finite values of core fields become events."""
         run, n = self.run, len(self._steps)
         if self._pending_events and n:
             self._events.setdefault(n - 1, []).extend(self._pending_events)

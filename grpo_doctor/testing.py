@@ -1,4 +1,4 @@
-"""Helpers for tests of checks: series written as words, and functions that run a single check.
+"""Helpers for tests of checks: series in a short notation, and functions that run a single check.
 
 >>> series("1.0x3 0.02x2")
 [1.0, 1.0, 1.0, 0.02, 0.02]
@@ -49,7 +49,7 @@ def series(words: str) -> list[float | None]:
 
 
 def records_of(first_step: int = 1, /, **columns: Any) -> list[StepRecord]:
-    """Return records from columns, which are words for `series` or any values. Columns of unequal length are an
+    """Return records from columns, which are texts for `series` or lists of values. Columns of unequal length are an
     error."""
     values: dict[str, list[Any]] = {n: list(series(c) if isinstance(c, str) else c) for n, c in columns.items()}
     lengths = {len(v) for v in values.values()}
@@ -127,7 +127,7 @@ def find(
 
 
 def _essence(finding: Finding | None) -> str:
-    """Return, as text, the parts of a result that must not depend on how a run was processed. As text, NaN equals
+    """Return the parts of a result that must not depend on how a run was processed. They are text, so that NaN equals
     NaN."""
     if finding is None:
         return ""

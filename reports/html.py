@@ -1,6 +1,6 @@
 """Renders the report as one HTML file: no external requests, light and dark, strict content security policy.
 
-Its one script adds hover, zoom and links to charts that are complete without it; ``--static`` leaves it out."""
+Its single script adds hover, zoom and links to charts that are complete without it; ``--static`` omits the script."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ LOG_LINES, WIDTH = 300, 500
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """Render one page for all runs; a strip compares them if there are several."""
+    """Render one page for all runs. If there are several, a strip of small charts compares them."""
     script = "" if options.static else (FOLDER / "html.js").read_text(encoding="utf-8")
     runs = [_run(d, index, options, most=6 if len(diagnoses) == 1 else FEW) for index, d in enumerate(diagnoses)]
     known = {"runs": runs, "names": words.named(diagnoses), "words": words, "hidden": options.suppressions}
@@ -88,7 +88,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
 
 
 def _log(diagnosis: Diagnosis) -> dict[int, str]:
-    """Return lines of the log by number: those of findings, and evenly spaced ones in between."""
+    """Return lines of the log by number: the lines of findings, and evenly spaced lines in between."""
     run = diagnosis.run
     if run.path is None or not run.path.is_file() or not run.lines.any():  # a pipe cannot be read twice
         return {}

@@ -12,7 +12,7 @@ from grpo_doctor.report.model import Options, coverage, excuse, when
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """Render the report: a finding at ``options.fail_on`` or above fails its case; an unjudged run is an error."""
+    """Render the report. A finding at ``options.fail_on`` or above fails its case, and an unjudged run is an error."""
     xml = JUnitXml("grpo-doctor")
     for diagnosis in diagnoses:
         suite = TestSuite(diagnosis.source)
@@ -21,7 +21,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
         suite.add_testcases(list(_cases(diagnosis, options)))
         xml.add_testsuite(suite)
     xml.update_statistics()  # type: ignore[no-untyped-call]
-    xml._elem.attrib.pop("skipped")  # the schema allows this on a suite, but not at the top level
+    xml._elem.attrib.pop("skipped")  # the schema allows this attribute on a suite, but not at the top level
     written: bytes = xml.tostring()  # type: ignore[no-untyped-call]
     return '<?xml version="1.0" encoding="UTF-8"?>\n' + written.decode("utf-8")
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """Render one chapter per run, after a summary if there are several."""
+    """Render one chapter per run. A summary precedes several runs."""
     parts = _summary(diagnoses) if len(diagnoses) > 1 else []
     for index, diagnosis in enumerate(diagnoses):
         parts += _chapter(diagnosis, index, options)

@@ -84,7 +84,7 @@ def _result(diagnosis: Diagnosis, finding: Finding, rules: list[str], options: O
 
 
 def _file(path: str) -> dict[str, str]:
-    """Return a file relative to the repository if it is below the working directory, else its URI."""
+    """Return a path relative to the repository if the file is below the working directory; otherwise, its URI."""
     if Path(path).is_absolute():
         return {"uri": Path(path).as_uri()}
     return {"uri": quote(path), "uriBaseId": "%SRCROOT%"}

@@ -51,7 +51,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
 
 
 def render_comparisons(comparisons: Sequence[Comparison], options: Options) -> str:
-    """Do the same for comparisons: how NEW compares with BASE, and the outcome of BASE's findings."""
+    """Return Markdown for comparisons: how NEW compares with BASE, and the outcome of BASE's findings."""
     from grpo_doctor.compare import summary as compared
 
     parts = []

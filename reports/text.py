@@ -47,11 +47,11 @@ if TYPE_CHECKING:
     from grpo_doctor.compare import Comparison
 
 ROWS = 12
-"""Maximum number of rows per table; the other formats show all."""
+"""Maximum number of rows per table; the other formats show all rows."""
 ALSO = 8
 """Maximum number of other findings on the screen."""
 ASKED = 3
-"""Maximum number of answers on the screen."""
+"""Maximum number of answered questions on the screen."""
 SERIES = 3
 """Maximum number of series on the screen."""
 WIDE, LEAST, GAP = 56, 8, 2
@@ -65,7 +65,7 @@ WORST = ("failing", "suspect", "unjudged", "unproven", "healthy")
 
 
 def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
-    """Render one block per run, the worst first, after a summary if there are several."""
+    """Render one block per run, the worst first. A summary precedes several runs."""
     screen = Screen(options)
     ordered = sorted(diagnoses, key=lambda d: WORST.index(d.verdict))
     told = ordered if options.full or len(ordered) <= MANY else ordered[:1]
@@ -112,12 +112,12 @@ def _comparison(found: Comparison, options: Options) -> list[RenderableType]:
 
 
 def _screen(diagnosis: Diagnosis, options: Options) -> list[RenderableType]:
-    """Render problem, cause, remedy, the main series, and one line for each other finding."""
+    """Render the problem, the cause, the remedy, the main series, and one line for each other finding."""
     main, effects, others, notes = story(diagnosis)
     parts: list[RenderableType] = [Text()]
     if main is None:
         parts.append(Text(diagnosis.headline, style="bold"))
-        if diagnosis.verdict == "unjudged":  # one or two pasted rows, about whose numbers the user asks
+        if diagnosis.verdict == "unjudged":  # one or two pasted rows: the user asks about their numbers
             parts += map(bullet, diagnosis.answers[:ASKED])
     else:
         parts += [_first_screen(main, diagnosis, options), *_fix(main, diagnosis)]
@@ -139,7 +139,7 @@ def _fix(main: Finding, diagnosis: Diagnosis) -> list[RenderableType]:
 
 
 def _lines(findings: list[Finding]) -> Grid:
-    """Return code, message and onset of each finding."""
+    """Return the code, message and onset of each finding."""
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
     grid.add_column(no_wrap=True)
     grid.add_column(ratio=1)
@@ -150,7 +150,7 @@ def _lines(findings: list[Finding]) -> Grid:
 
 
 def _sparklines(diagnosis: Diagnosis, width: int) -> list[RenderableType]:
-    """Return the main series over the same steps, with a mark where the headline begins; lines do not wrap."""
+    """Return the main series over the same steps, with a mark at the onset. Lines do not wrap."""
     drawn = [p for p in panels(diagnosis, SERIES) if p.field != "timeline"]
     if not drawn:
         return []
@@ -260,8 +260,8 @@ def _remedy(remedy: Remedy) -> list[RenderableType]:
 
 
 def _steps(steps: Sequence[Step]) -> list[RenderableType]:
-    """Return the steps of a remedy; code is placed below its framework, in the full width, so that calls are not
-    broken."""
+    """Return the steps of a remedy. Code is placed below the name of its framework, in the full width, so that calls
+    are not split."""
     parts: list[RenderableType] = []
     names = [FRAMEWORKS.get(step.who, step.who) for step in steps]
     for name, step in zip(names, steps, strict=True):
@@ -300,7 +300,7 @@ def _table(table: Table, options: Options) -> list[RenderableType]:
             grid.add_column(Name(name), width=width)
         for row in shown:
             grid.add_row(*map(Name, row))
-    else:  # too narrow for columns: each row is a line of words
+    else:  # too narrow for columns: each row becomes a line of text
         grid = _grid()
         for row in shown:
             told = [f"{name} {cell}" for name, cell in zip(table.head[1:], row[1:], strict=True) if cell]
@@ -337,7 +337,8 @@ def _read(diagnosis: Diagnosis) -> list[RenderableType]:
 
 
 def _summary(diagnoses: Sequence[Diagnosis], width: int) -> Text:
-    """Return a line for each run, with its full name last; and names of checks if all lines then fit."""
+    """Return a line for each run, with its full name last. The lines contain the names of checks if they then still
+    fit."""
     leaders = [leading(diagnosis) for diagnosis in diagnoses]
     codes = [main.code if main else "" for main in leaders]
     since = [str(first.onset_step) if (first := begun(diagnosis)) else "" for diagnosis in diagnoses]

@@ -30,7 +30,7 @@ def advisories() -> tuple[Advisory, ...]:
 
 @cache
 def names() -> frozenset[str]:
-    """Return the packages with advisories, and the packages on which conditions of advisories depend."""
+    """Return the packages that have advisories, and the packages on which conditions of advisories depend."""
     every = advisories()
     return frozenset([one.package for one in every] + [name for one in every for name, _, _ in one.needs])
 

@@ -38,10 +38,11 @@ class Advisory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         opt_in: conditions on features that are off unless a configuration enables them.
         unless: conditions that rule the bug out.
         environment: required versions of other packages, such as ``vllm>=0.10``.
-        where: an additional condition, in words, that no setting shows; the bug is then never reported as certain.
+        where: an additional condition, in words, that no setting shows. A bug with such a condition is never reported
+            as certain.
         symptom: what the user sees.
-        signature: relations of record fields that a log of an affected run shows.
-        effect: the effect on the training.
+        signature: relations between record fields in the log of an affected run.
+        effect: the effect on training.
         severity: severity of the bug if it applies.
         do: the version to install, or the setting to change.
         sources: issue, pull request or commit, as ``owner/name#1`` or ``owner/name@commit``.

@@ -1,4 +1,4 @@
-"""Reports advisories as a finding: adds the settings that CFG039 requires, and the remedies."""
+"""Reports advisories as a finding, with their remedies, and adds the settings that CFG039 needs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHOWN = 3
 
 
 def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
-    """Add the settings that the check CFG039 requires."""
+    """Add the settings that the check CFG039 needs."""
     sure = _sure(found)
     if not sure:
         return

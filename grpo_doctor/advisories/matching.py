@@ -17,8 +17,8 @@ COMPARE = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator
 
 
 class Match(NamedTuple):
-    """An advisory that applies or may apply: ``unknown`` lists the unknown conditions, and ``shown`` is whether the log
-    shows the bug."""
+    """An advisory that applies or may apply. ``unknown`` lists the unknown conditions, and ``shown`` states whether the
+    log shows the bug."""
 
     advisory: Advisory
     standing: Standing
@@ -39,7 +39,7 @@ def matches(
     used: Iterable[str] = (),
     shows: Shows = lambda _: None,
 ) -> list[Match]:
-    """Return the advisories that affect these versions with these settings, with certain matches first.
+    """Return the advisories that affect these versions with these settings, certain matches first.
 
     Args:
         versions: package to version.

@@ -14,7 +14,7 @@ ORDER: tuple[Level, ...] = ("error", "warning", "info")
 
 
 def page() -> str:
-    """Return the page: a summary by package, then each advisory, with the most severe first."""
+    """Return the page: a summary by package, then each advisory, the most severe first."""
     template = environment(Path(__file__).parent, html=False).get_template("page.md.j2")
     ordered = sorted(advisories(), key=lambda one: ORDER.index(one.severity))
     return template.render(advisories=ordered, counts=_counts, link=_link)

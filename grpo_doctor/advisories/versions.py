@@ -17,7 +17,7 @@ _BANNERS = (
     ("unsloth", r"Unsloth[: ]+v?(?=20\d\d\.)"),
     ("trl", r"(?:\bTRL(?: version)?[:=]? ?v?|\"?trl_version\"?[:=] ?[\"']?)"),
 )
-"""Text that trainers and engines print before their version."""
+"""Texts that trainers and rollout engines print before their version."""
 _HINT = re.compile(r"==\s?\d|@ ?v\d|LLM engine|[vV]ersion|Unsloth|vLLM|TRL|^\s*[-*] ")
 """Pattern that every line with a version matches. Most lines of a log do not match it."""
 LONGEST = 2_000
@@ -52,8 +52,8 @@ def stated(lines: Iterable[str]) -> dict[str, str]:
 
 
 def applicable(versions: Mapping[str, str], framework: str | None) -> dict[str, str]:
-    """Return the versions that affect a framework: its own version, the versions of libraries, and those of trainers
-    that it builds on or that build on it.
+    """Return the versions that affect a framework: its own version, the versions of libraries, and the versions of
+    trainers that it builds on or that build on it.
 
     If the framework is unknown, the version of a trainer is included only if the log names exactly one trainer.
     """

@@ -156,7 +156,7 @@ def explain(code: str) -> str:
 
 
 def preflight(path: str) -> list[dict[str, Any]]:
-    """Check every training that a script, notebook or configuration defines: batch arithmetic and problems.
+    """Check every training run that a script, notebook or configuration defines: batch arithmetic and problems.
 
     Nothing is executed.
 

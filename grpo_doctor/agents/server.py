@@ -39,7 +39,8 @@ written, and only `probe` executes user code."""
 
 
 def server(folders: Sequence[Path] = (), time_limit: float = TIME_LIMIT) -> MCPServer:
-    """Return a server with one tool per answer, for files in the current folder and in ``folders``."""
+    """Return a server with one tool per kind of answer. Its calls may read files in the current folder and in
+    ``folders``."""
     served = MCPServer("grpo-doctor", version=__version__, instructions=INSTRUCTIONS)
     allowed = [str(folder.resolve()) for folder in (Path.cwd(), *folders)]
     at_once = anyio.Semaphore(AT_ONCE)

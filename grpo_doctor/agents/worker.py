@@ -40,7 +40,7 @@ class Answer(msgspec.Struct):
 
 
 def main() -> None:
-    """Answer one call, and reserve standard input and output for it."""
+    """Answer one call, while standard input and output are reserved for it."""
     server = os.fdopen(os.dup(0), "rb", buffering=0)
     call = msgspec.json.decode(server.readline(), type=Call)
     Thread(target=_end_with, args=(server,), daemon=True).start()
@@ -72,7 +72,7 @@ def answered(call: Call) -> Answer:
 
 
 def _refuse(name: str, word: str, folders: list[Path]) -> None:
-    """Raise `ValueError` for anything except a file or folder in the allowed folders."""
+    """Raise `ValueError` unless the path is a file or folder in the allowed folders."""
     if not word.strip() or "\0" in word:
         raise ValueError(f"{name}: {word!r} is not a path; pass a file or a folder")
     if word.startswith("~"):

@@ -23,7 +23,7 @@ MAIN, TRY, MORE = "Commands", "Try it", "More"
 
 
 class Command(NamedTuple):
-    """A command: its module and function, and its panel in ``--help``."""
+    """A command: its module, its function, and its panel in ``--help``."""
 
     place: str
     panel: str = MORE
@@ -205,7 +205,8 @@ def _run(words: list[str]) -> None:
 
 
 def _refuse_unknown(words: list[str]) -> None:
-    """Exit with a one-line error if the first word is not a command. Usually, it is a log that does not exist."""
+    """Exit with a one-line error if the first word is not a command. Usually, the word names a log that does not
+    exist."""
     if not words or words[0].startswith("-") or words[0] in COMMANDS:
         return
     name = words[0]

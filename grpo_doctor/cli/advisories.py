@@ -57,7 +57,7 @@ def advisories(
 
 
 def _lines(one: Advisory, whole: bool) -> Iterator[str]:
-    """Yield one line per advisory, or all details of each advisory if a package was given."""
+    """Yield one line per advisory or, if a package was given, all details of each advisory."""
     yield f"{one.id} {one.package} {one.range} ({one.severity}): {one.title}"
     if not whole:
         return

@@ -92,7 +92,7 @@ class Outcome(NamedTuple):
 
 
 def diagnose_paths(paths: list[Path], config: Config, which: str | None = None) -> Outcome:
-    """Read and diagnose every run in the paths, or only the run with this number or name. Report unreadable files."""
+    """Read and diagnose every run at these paths, or only the run with this number or name. Report unreadable files."""
     from ..readers import ReadError, survey
     from ..readers.mapping import refuse_unknown_keys
 
@@ -143,7 +143,7 @@ def _say_where_configurations_go(path: Path, runs: list[Run]) -> None:
 
 
 def _configures(path: Path) -> bool:
-    """Return whether a document configures an RL training."""
+    """Return whether a document configures an RL run."""
     from ..preflight.reading import read
     from ..readers import ReadError
 

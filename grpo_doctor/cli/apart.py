@@ -14,7 +14,7 @@ INTERRUPTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def in_a_child(command: str) -> Callable[[int], None]:
-    """Fork, and continue in the child process. Return a function there that reports the exit code of the command to the
+    """Fork, and return only in the child process. The returned function reports the exit code of the command to the
     parent.
 
     The parent waits and exits with the reported code. If the child ended without a report, for example through

@@ -58,7 +58,7 @@ def checks(
 
 
 def _debug(words: list[str], log: Path, config: Path | None, trust_checks: bool) -> None:
-    """Run one check eagerly on every run of a log; show the rows on which its conditions are true, and its findings."""
+    """Run one check eagerly on every run of a log. Show its findings and the rows on which its conditions are true."""
     from ..diagnosis.catalogue import Catalogue
     from ..diagnosis.eager import diagnose_eagerly
     from ..readers import read

@@ -72,9 +72,9 @@ def formats(incomplete: str) -> list[str]:
 
 
 def runs(ctx: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Return the numbers and names of runs with which a shell can complete a word, if the preceding logs are read
-    within a second. A name that needs quotes is offered only as the description of its number, because shells insert a
-    completion without quotes."""
+    """Return the numbers and names of runs with which a shell can complete a word, if the preceding logs can be read
+    within a second. Shells insert completions without quotes. A name that needs quotes is therefore offered only as the
+    description of its number."""
     from ..readers import survey
 
     logs = [path for path in map(Path, ctx.args) if path.exists()]  # excludes standard input and addresses
@@ -328,7 +328,7 @@ def _setting(name: str, value: Any) -> tuple[str, Any]:
 
 
 def say_suppressions(config: Config) -> None:
-    """List the active suppressions on stderr, for commands whose reports do not list them."""
+    """Print the active suppressions to stderr, for commands whose reports do not list them."""
     for one in config.suppressions():
         note(f"{one.kind}: {one.text}")
 
@@ -362,7 +362,7 @@ def picked(runs: list[Run], word: str | None) -> list[Run]:
 
 
 def not_picked(word: str | None, sources: Sequence[str]) -> ConfigError:
-    """Return the error for a ``--run`` that selects no run; the message lists the runs."""
+    """Return the error for a ``--run`` option that selects no run; the message lists the runs."""
     names = "; ".join(shortened(sources))
     return ConfigError(f"--run {word or 'NUMBER or NAME'}: the input has {counted(len(sources), 'run')}: {names}")
 
@@ -436,8 +436,8 @@ def write_as(
     *,
     quiet: bool = False,
 ) -> None:
-    """Write the output of ``rendering`` for each requested format and path. With ``quiet``, do not print the names of
-    the files."""
+    """Write the output of ``rendering`` for each requested format and path. With ``quiet``, the names of the files are
+    not printed."""
     first = [] if name is None else [(name, file)]
     jobs = [*first, *map(report_file, more)]
     refuse_inputs((path for _, path in jobs), inputs)

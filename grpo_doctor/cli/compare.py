@@ -129,7 +129,8 @@ def _single(given: str, own: Sequence[Arm]) -> None:
 
 
 def _arms(given: Sequence[list[Diagnosis]]) -> list[Arm]:
-    """Return the arms of NEW. Runs that declare settings are grouped by these settings, and other runs by input."""
+    """Return the arms of NEW. Runs that declare settings are grouped by their settings; other runs are grouped by
+    input."""
     from ..compare import arms_of
 
     declaring = [d for diagnoses in given for d in diagnoses if d.settings]

@@ -134,7 +134,7 @@ def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str 
 
 
 def _without_run(places: list[str], whole: Gathered) -> bool:
-    """Report the places that contain no log; return whether there are any."""
+    """Report the places that contain no log. Return whether there are any."""
     told = [a.source for a in whole.answers if a.fate in ("read", "second view", "unreadable", "failed")]
     empty = [place for place in places if not any(_lies_in(source, place) for source in told)]
     for place in empty:

@@ -112,7 +112,7 @@ def _tell(job: Job) -> None:
 
 
 def _show(rows: list[Row]) -> None:
-    """Print the result of each treatment, the check that found the fault, and the step at which the check found it."""
+    """Print the result of each remedy, the check that found the fault, and the step at which the check found it."""
     from rich.console import Console
     from rich.table import Table
 

@@ -132,7 +132,7 @@ def _declared(words: list[str]) -> dict[str, Any]:
 def _diagnoses(
     path: Path, catalogue: Catalogue, chosen: Config, declared: dict[str, Any], *, fix: bool, verbose: bool
 ) -> list[Diagnosis]:
-    """Return a diagnosis for every training that the file configures."""
+    """Return a diagnosis for every training run that the file configures."""
     from ..preflight.fix import patch
     from ..preflight.judgement import judge
     from ..preflight.reading import read

@@ -123,7 +123,7 @@ def _probed(path: Path, trl: str | None, device: str | None, time_limit: float, 
 
 
 def _canary(path: Path, trl: str | None, device: str | None, time_limit: float) -> NoReturn:
-    """Print the result of the canary training, and end the command."""
+    """Print the result of the canary test, and end the command."""
     from ..probes import AdapterError
     from ..probes.canary import canary as learnt
     from ..probes.runner import where

@@ -168,7 +168,7 @@ def _given(file: Path | None, words: list[str], short: dict[str, Any]) -> dict[s
 def _begin(
     given: dict[str, Any], faults: list[str], on: str, out: Path | None, resume: bool, examined: Config
 ) -> tuple[Session, Trainer]:
-    """Load the model and task, and open the run folder."""
+    """Load the model and the task, and open the run folder."""
     _needs_torch()
     from ..diagnosis.live import LiveDoctor
     from ..engine.faults import faulty_engine

@@ -1,4 +1,4 @@
-"""``grpo-doctor watch``: follows the log of a running training."""
+"""``grpo-doctor watch``: follows the log of a run during training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compares runs with different settings: where the runs diverge, how much they differ, which findings disappeared, and
+"""Compares runs with different settings: where they diverge, how much they differ, which findings disappeared, and
 which remedies worked."""
 
 from .align import Aligned, By

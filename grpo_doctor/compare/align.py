@@ -1,5 +1,4 @@
-"""Aligns two arms on one axis, at the steps or token counts ("places") that all runs share. Returns the series of a
-metric at the shared places."""
+"""Aligns two arms on one axis, at the steps or token counts ("places") that all their runs share."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ class Aligned(NamedTuple):
         return np.asarray(self.new.mean(axis=0) - self.base.mean(axis=0))
 
     def equal(self) -> np.ndarray:
-        """Return a mask of the places at which every run of both arms has the same number."""
+        """Return a mask of the places at which every run of both arms has the same value."""
         first = self.base[0]
         return np.asarray((self.base == first).all(axis=0) & (self.new == first).all(axis=0))
 

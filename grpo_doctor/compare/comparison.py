@@ -31,7 +31,7 @@ FOLLOWED = ("advantage_std", "dead_share")
 
 
 class Comparison(msgspec.Struct, kw_only=True):
-    """Two arms and their differences. ``by`` is the axis; ``x`` is the first and the last shared place.
+    """Two arms and their differences. ``by`` is the axis, and ``x`` contains the first and the last shared place.
 
     Attributes:
         settings: the settings that differ.
@@ -41,7 +41,7 @@ class Comparison(msgspec.Struct, kw_only=True):
         unequal: the first place at which any metric differs; None if all metrics are equal.
         equal: number of shared places, by field, for the fields that vary along the runs but are equal in both arms at
             every shared place.
-        fared: the outcome of every finding.
+        fared: the outcome of every finding, and whether its remedies worked.
         findings: the findings of the comparison checks.
         because: why the arms cannot be compared; empty if a comparison is possible.
     """
@@ -147,7 +147,7 @@ def _shared(found: Comparison) -> dict[str, Aligned]:
 
 
 def _why_not(found: Comparison, series: Mapping[str, Aligned]) -> str:
-    """Return why the arms cannot be compared, or an empty string if a comparison is possible."""
+    """Return why the arms cannot be compared; empty if a comparison is possible."""
     diagnoses = (*found.base.diagnoses, *found.new.diagnoses)
     for diagnosis in diagnoses:
         if not len(diagnosis.run) or diagnosis.run_type == "none":

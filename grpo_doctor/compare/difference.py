@@ -54,8 +54,8 @@ errors of the noise along the runs. `DIFFERS` also accounts for the search for t
 `SEEDS_DIFFER` is for the difference between seeds, in standard errors."""
 POWER = 1.9
 """Number of standard errors by which a true difference must exceed the critical value to be found in 80% of pairs. The
-noise of the level accounts for 0.84 standard errors. The rest of `POWER` is needed because the shape must also be found
-(`benchmarks/compare.md`)."""
+noise of the level accounts for 0.84 standard errors. The rest of `POWER` is needed because the shape of the difference
+must also be found (`benchmarks/compare.md`)."""
 ROUNDING = 1e-6
 """Maximum detectable difference, as a share of the level or the scale, that counts as a rounding error because the
 series have no noise."""
@@ -119,7 +119,7 @@ class Difference(msgspec.Struct, kw_only=True):
 
     @property
     def inconclusive(self) -> bool:
-        """Return whether the runs neither show a difference nor rule out a difference."""
+        """Return whether the runs neither show nor rule out a difference."""
         if not self.known or self.beyond_noise:
             return False
         return self.differs or self.detectable >= COARSE * self.scale > 0

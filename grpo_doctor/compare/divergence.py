@@ -1,5 +1,5 @@
-"""Finds where two arms diverge: for each metric, the first place at which the arms differ beyond noise, up to the end
-or temporarily.
+"""Finds where two arms diverge: for each metric, the first place at which they differ beyond noise, temporarily or
+until the end.
 
 The shapes and the noise are computed as in `difference`. A span in which the difference departs from 0 counts if the
 mean difference exceeds the noise along the runs and the effect of seeds. The effect of seeds is a share of the change
@@ -22,7 +22,7 @@ from .difference import DIFFERS, LEAST, SEED, SEEDS_DIFFER, departures_of, moved
 
 class Parting(msgspec.Struct, frozen=True, kw_only=True):
     """The place at which a metric begins to differ, the end of the difference, and the metric's level on each side. The
-    end is None if the metric differs up to the end of the runs.
+    end is None if the metric differs until the end of the runs.
 
     ``broken`` names the side on which the metric is not finite, if the metric is finite on the other side.
     """
@@ -80,6 +80,6 @@ def _not_finite(run: Run) -> tuple[float, str] | None:
 
 
 def first_unequal(series: Mapping[str, Aligned]) -> float | None:
-    """Return the first place at which any metric differs; None if all metrics are equal throughout."""
+    """Return the first place at which any metric differs; None if all metrics are equal at every place."""
     firsts = [float(aligned.x[int(apart.argmax())]) for aligned in series.values() if (apart := ~aligned.equal()).any()]
     return min(firsts, default=None)

@@ -1,4 +1,4 @@
-"""Computes the share of identical responses of two runs, if the logs of both contain responses."""
+"""Computes the share of identical responses of two runs, if the logs of both runs contain responses."""
 
 from __future__ import annotations
 

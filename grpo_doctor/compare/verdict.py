@@ -124,7 +124,7 @@ def _until(past: Finding | None, side: str) -> str:
 
 
 def share(code: str, arm: Arm) -> float:
-    """Return the share of an arm's runs with an active finding at warning or above."""
+    """Return the share of the arm's runs that have an active finding at warning or above."""
     return sum(code in _worst([d]) for d in arm.diagnoses) / arm.seeds
 
 

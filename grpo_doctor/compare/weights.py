@@ -1,5 +1,5 @@
-"""Measures how much two safetensors checkpoints differ, tensor by tensor. Adapters are compared by the change that they
-add to the weights.
+"""Measures how much two safetensors checkpoints differ, tensor by tensor. Adapters are compared by the weight changes
+that they represent.
 
 Files are read according to the specification (https://huggingface.co/docs/safetensors): eight bytes with the length of
 a JSON header, the header, and raw little-endian numbers. The numbers are memory-mapped, and no code in a file is
@@ -28,7 +28,7 @@ class WeightsError(ValueError):
 
 
 class Moved(msgspec.Struct, frozen=True, kw_only=True):
-    """The change of one tensor: the norm of the change divided by the norm of the tensor in BASE, and the norm in
+    """The change in one tensor: the norm of the change divided by the norm of the tensor in BASE, and the norm in
     BASE."""
 
     name: str

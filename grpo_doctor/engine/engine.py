@@ -137,13 +137,13 @@ class Engine:
         return logits
 
     def reply(self, call: Sequence[str], row: int) -> list[str]:
-        """Return the answer of a tool to a call, which consists of the name of the tool and the words between the
+        """Return the answer of a tool to a call. A call consists of the name of the tool and the words between the
         tags."""
         assert self.tools is not None
         return self.tools.reply(call)
 
     def written(self, response: Ids) -> list[bool]:
-        """Return for each token of a response whether the policy wrote it. Tools wrote all other tokens."""
+        """Return, for each token of a response, whether the policy wrote it. Tools wrote all other tokens."""
         if self.tools is None:
             return [True] * len(response)
         return [place == 0 for place in places(self.tokenizer.convert_ids_to_tokens(response))[:-1]]
@@ -301,7 +301,7 @@ class Engine:
         yield from (slice(start, min(start + size, count)) for start in range(0, count, size))
 
     def drawn_positions(self, batch: Batch, responses: Sequence[Ids]) -> Tensor:
-        """Return a mask [N, T] of bool with the positions of the responses, which are the last attended tokens of each
+        """Return a bool mask [N, T] of the positions of the responses, which are the last attended tokens of each
         row."""
         place = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)
         end = (batch.attention_mask * (place + 1)).amax(1)  # the position after the last attended token
@@ -355,7 +355,7 @@ class Engine:
         return value, _joined(passes)
 
     def micro_loss(self, prepared: Prepared, rows: slice, tokens: int | None = None) -> tuple[Tensor, Tensor, Scores]:
-        """Return the contribution of some samples to the objective and to its KL term, and their scores.
+        """Return the contribution of a batch slice to the objective and to its KL term, and the scores of the slice.
 
         If there was no earlier pass, the samples come from the current weights. Without an earlier pass, the old
         log-probabilities are those of this pass, and the ratio is 1.
@@ -456,15 +456,14 @@ def _concatenated(column: Sequence[Any]) -> Any:
 
 
 def call_of(words: Sequence[str]) -> list[str]:
-    """Return the call at the end of a response, which consists of the name of the tool and the words between its
-    tags."""
+    """Return the tool call at the end of a response: the name of the tool and the words between its tags."""
     name = words[-1].strip("</>")
     opened = max((place for place, word in enumerate(words) if word == f"<{name}>"), default=len(words))
     return [name, *words[opened + 1 : -1]]
 
 
 def end_ids(model: Any, tokenizer: Any) -> Ids:
-    """Return every token that ends a response: the tokenizer's end token and the end tokens of the model's generation
+    """Return every token that ends a response: the end token of the tokenizer and those in the model's generation
     settings."""
     named = getattr(model.generation_config, "eos_token_id", None)
     more = named if isinstance(named, list) else [] if named is None else [named]

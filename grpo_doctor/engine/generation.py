@@ -20,7 +20,7 @@ def checkpointing(model: Any) -> bool:
 
 @contextmanager
 def generation_state(model: Any) -> Iterator[None]:
-    """Use eval mode with gradient checkpointing off inside the block. Both settings are restored, even after an error.
+    """Use eval mode without gradient checkpointing inside the block. Both settings are restored, even after an error.
 
     In train mode with checkpointing, transformers drops the KV cache in each layer. ``generate`` passes one token at a
     time, so the model then ignores all earlier tokens.

@@ -12,7 +12,8 @@ GROUP = 128
 """Number of columns in a group of the two-stage top-k search."""
 TOP = 5
 CHUNK_BYTES = 1 << 20
-"""Size in bytes of the float32 rows in a chunk, which must stay in the cache (1 MB is faster than 4 and 16 MB)."""
+"""Size, in bytes, of the float32 rows in a chunk, which must fit into the cache (1 MB is faster than 4 MB and 16
+MB)."""
 CHUNK_BYTES_CUDA = 1 << 28
 """The limit of `CHUNK_BYTES` on a GPU, where kernel launches dominate and the cache is too small for rows anyway."""
 BLOCK = 128

@@ -147,13 +147,13 @@ def boundary_fields(prepared: Prepared) -> Fields:
 
 
 def k3(sampled: Tensor, other: Tensor) -> float:
-    """Return the KL from the policy that sampled the tokens to the other policy, in nats per token, given the
+    """Return the KL from the policy that sampled the tokens to another policy, in nats per token, given the
     log-probabilities [M] of both."""
     return float(kl_tokens(sampled, other, "k3").clamp(max=LARGEST_K3).mean())
 
 
 def agreement_fields(engine: Engine, rollout: Rollout, prepared: Prepared) -> Fields:
-    """Compare the log-probabilities of trainer and generator on the sampled tokens."""
+    """Compare the log-probabilities from the trainer and the generator on the sampled tokens."""
     drawn = prepared.last(prepared.response)
     lengths = torch.tensor([len(ids) for ids in rollout.drawn], device=drawn.device)
     width = rollout.generated.logprobs.shape[1]

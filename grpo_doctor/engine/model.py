@@ -78,7 +78,7 @@ def _pretrained(name: str, **options: Any) -> tuple[Any, Any]:
 
 @contextmanager
 def _without_bars() -> Iterator[None]:
-    """Disable transformers' progress bars inside the block. Progress bars take seconds, and stay in the output."""
+    """Disable transformers' progress bars inside the block, because they take seconds and stay in the output."""
     gguf_reader: Any = import_module("transformers.modeling_gguf_pytorch_utils")
     logging: Any = import_module("transformers.utils.logging")
     shown, bar = logging.is_progress_bar_enabled(), gguf_reader.tqdm

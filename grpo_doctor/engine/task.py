@@ -186,7 +186,8 @@ class WorkflowTask:
         return scores
 
     def graded(self) -> list[tuple[Example, str, str, str]]:
-        """Return an example of each kind and level, the text of its best workflow, and a correct and a wrong response.
+        """Return an example of each kind and level, with the text of its best workflow and with a correct and a wrong
+        response.
 
         The wrong response is a valid workflow without any operator of the best workflow.
         """
@@ -221,7 +222,8 @@ def make_example(rng: random.Random) -> Example:
 
 
 def demonstration(rng: random.Random, target: Workflow, *, hint: float, bias: float, corrupted: float) -> list[str]:
-    """Return the words of a warm-up response: mostly valid, weakly biased towards the target, sometimes corrupted.
+    """Return the words of a warm-up response, which is usually valid, weakly biased towards the target, and sometimes
+    corrupted.
 
     ``hint`` is the probability of the target, and ``bias`` is the weight of the target's operators. ``corrupted`` is
     the probability that a random word replaces one word.

@@ -1,5 +1,5 @@
-"""The embedded models, with their own tokenizer and a supervised warm-up. The decoders have half a million weights, a
-tenth of this number (for experiments with many runs), or 46 million (for a GPU).
+"""The embedded models, with their own tokenizer and a supervised warm-up. The decoders have 0.5 million weights, a
+tenth of this number (for experiments with many runs), or 46 million weights (for a GPU).
 
 The weights depend only on the seed, except for rounding, which differs between devices. The weights are cached in the
 user's cache folder, under a hash of everything that determines them.
@@ -85,7 +85,7 @@ def _with_tools(rng: random.Random) -> tuple[Dialogue, list[str]]:
 
 WORKFLOWS = Course(WORDS, 260, _workflow)
 COURSES = {"tools": Course((*TURNS, *tools.WORDS), 700, _with_tools)}
-"""The course for each task. All other tasks start from the model that writes workflows."""
+"""The warm-up for each task. Tasks without an entry start from the model that writes workflows."""
 
 
 def make_tokenizer(words: tuple[str, ...] = WORDS) -> PreTrainedTokenizerFast:

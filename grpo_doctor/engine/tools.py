@@ -1,5 +1,5 @@
-"""A task with tools. The model finds the prices of items in a shop by calling a lookup and a calculator, whose answers
-become part of the response."""
+"""A task with tools. The model finds the prices of items in a shop by calling a lookup tool and a calculator, whose
+answers become part of the response."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ITEMS = "tin cup key map bag pen hat box lid jar mat net".split()
 SHOPS, PRICES = 10, 20
 NUMBERS = tuple(str(n) for n in range(2 * PRICES + 1))
 LOOKUP, ADD = "search", "python"
-"""Tags of the two kinds of calls: the lookup of an item in a shop, and a sum."""
+"""Tags of the two kinds of calls: a lookup of an item in a shop, and a sum."""
 ENDS = frozenset(f"</{name}>" for name in (LOOKUP, ADD))
 OPENS, CLOSES = "<observation>", "</observation>"
 REFUSED = "Error: missing required argument".split()
@@ -53,7 +53,7 @@ class ToolTask:
         self.examples: Sequence[Example] = [make_example(rng) for _ in range(count)]
 
     def reply(self, call: Sequence[str]) -> list[str]:
-        """Return the answer to a call, which consists of the name of the tool and the words between its tags."""
+        """Return the answer to a call. A call consists of the name of the tool and the words between its tags."""
         match call:
             case [name, item, shop] if name == LOOKUP and item in ITEMS and shop in NUMBERS[:SHOPS]:
                 return [str(price(item, int(shop)))]
@@ -72,7 +72,7 @@ class ToolTask:
         return scores
 
     def graded(self) -> list[tuple[Example, str, str, str]]:
-        """Return an example of each kind, its answer, and a correct and a wrong response."""
+        """Return an example of each kind, with its answer and with a correct and a wrong response."""
         found = {example.kind: example for example in self.examples}.values()
         return [(e, e.columns["answer"], *(f"<answer> {n} </answer>" for n in (e.columns["answer"], 0))) for e in found]
 

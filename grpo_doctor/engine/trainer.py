@@ -35,7 +35,7 @@ class TrainingDied(RuntimeError):  # noqa: N818 - it is what happened, not a mis
 
 @dataclass
 class Clock:
-    """Time and tokens that a run has used so far."""
+    """The time and the number of tokens that a run has used so far."""
 
     tokens: int = 0
     seconds: float = 0.0
@@ -149,8 +149,8 @@ class Trainer:
         return (self.engine.step_number - 1) % self.settings.record_every == 0
 
     def due(self, often: int, until: int, later: int) -> bool:
-        """Return whether this step measures quantities that need an extra pass. Of the steps with extra statistics,
-        every ``often``-th step up to the ``until``-th is measured, and every ``later``-th step after that. Most runs
+        """Return whether this step measures quantities that need an extra pass. Among the steps with extra statistics,
+        every ``often``-th step is measured up to the ``until``-th, and every ``later``-th step after that. Most runs
         that fail have failed by then."""
         number = (self.engine.step_number - 1) // self.settings.record_every + 1
         return self.detailed() and number % (often if number <= until else later) == 0
@@ -163,8 +163,8 @@ class Trainer:
         """Run the optimizer steps on one rollout and record their effect in ``fields``.
 
         With one optimizer step, the old log-probabilities come from the forward pass of the update. With several
-        optimizer steps, a separate pass in eval mode computes the old log-probabilities. The ratio of the first step
-        then shows whether both passes agree.
+        optimizer steps, a separate pass in eval mode computes them. The ratio of the first step then shows whether both
+        passes agree.
         """
         engine = self.engine
         if self.settings.num_iterations > 1:
@@ -204,7 +204,7 @@ class Trainer:
 
     @torch.no_grad()
     def movement(self, prepared: Prepared) -> float:
-        """Measure how far the update moved the policy on its own samples, using the first response of each group."""
+        """Measure how much the update changed the policy on its own samples, using the first response of each group."""
         engine = self.engine
         firsts = torch.arange(0, len(prepared.mask), self.settings.num_generations, device=engine.device)
         drawn, now = prepared.last(prepared.response)[firsts], []

@@ -17,7 +17,7 @@ MOST = 400
 LONGEST = 120
 """Maximum length of a setting's value in characters. Longer values are texts, not settings."""
 _ARCHITECTURE = frozenset({"model_type", "architectures"})
-"""Keys of a model's ``config.json``, which does not describe the training."""
+"""Keys of a model's ``config.json``, which does not describe a training run."""
 _ASSIGNED = re.compile(r"([A-Za-z][\w.]{0,60})=([^,/\s=]{1,60})")
 _JOINED = re.compile(
     r"(?<![A-Za-z0-9])([A-Za-z]{1,24})[-_]?(\d{1,9}(?:\.\d{1,9})?(?:e-?\d{1,3})?)(?=$|[-_/,+ .](?!\d))"
@@ -66,8 +66,8 @@ def _of_configuration(path: Path) -> Iterable[tuple[str, Any]]:
 
 
 def _of_name(name: str) -> Iterable[tuple[str, Any]]:
-    """Parse names such as ``lr=1e-6,beta=0.04`` of Hydra and Ray Tune, and ``lr1e-6-seed3`` if one of the words is a
-    known setting."""
+    """Parse names such as ``lr=1e-6,beta=0.04``, as Hydra and Ray Tune write them. A name such as ``lr1e-6-seed3`` is
+    parsed only if it contains a known setting."""
     for key, value in _ASSIGNED.findall(name):
         words = key.split("_")
         known = (declared("_".join(words[first:])) for first in range(len(words)))

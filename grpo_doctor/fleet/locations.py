@@ -53,8 +53,8 @@ run."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """A file, with metadata that changes when the content of the file changes. ``digest`` is the digest of the content,
-    if the content was read."""
+    """A file, with metadata that changes when its content changes. ``digest`` is the digest of the content, if the
+    content was read."""
 
     path: str
     size: int
@@ -224,7 +224,7 @@ def _tracked_unit(run: Tracked) -> Unit:
 
 
 def _remote_stamp(path: str, known: dict[str, Any]) -> Stamp:
-    """Return the stamp of a remote file, with its tag or checksum, or its modification time if it has neither."""
+    """Return the stamp of a remote file, with its tag or checksum or, if it has neither, its modification time."""
     said = ("ETag", "etag", "md5Hash", "sha256", "oid", "LastModified", "last_modified", "updated", "mtime", "created")
     changed = next((str(known[key]) for key in said if known.get(key)), "")
     return Stamp(path, int(known.get("size") or 0), changed)

@@ -1,4 +1,4 @@
-"""Merges worker results: removes duplicates, drops runs that are not trainings, and groups runs by their settings."""
+"""Merges worker results: removes duplicates and runs that are not training runs, and groups runs by their settings."""
 
 from __future__ import annotations
 

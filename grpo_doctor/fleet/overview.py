@@ -1,4 +1,4 @@
-"""Collects what every fleet report shows: runs (worst first), causes, settings, leaders and the seed plan."""
+"""Collects the data of every fleet report: runs (worst first), causes, settings, the best runs and the seed plan."""
 
 from __future__ import annotations
 

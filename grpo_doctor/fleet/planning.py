@@ -128,8 +128,8 @@ def seeds_needed(spread: float, gain: float) -> int | None:
 
 
 def power(seeds: int, spread: float, gain: float) -> float:
-    """Return the probability that a two-sided t test at `LEVEL` between two settings of ``seeds`` runs detects the
-    gain."""
+    """Return the probability that a two-sided t test at `LEVEL` detects the gain between two settings with ``seeds``
+    runs each."""
     from scipy import stats
 
     if seeds < 2:
@@ -212,8 +212,8 @@ def _words(metric: str, gain: float, noise: _Noise, now: Choice, failing: float)
 
 
 def _spares(failing: float) -> str:
-    """Return a sentence with the number of additional runs needed if this share of the runs fails: share / (1 - share)
-    of the plan."""
+    """Return a sentence with the number of additional runs needed if this share of the runs fails, which is share / (1
+    - share) of the plan."""
     if failing >= 1:
         return "All runs fail: fix the failures first."
     return f"{failing:.0%} of the runs fail: start {failing / (1 - failing):.0%} more runs than the plan needs."

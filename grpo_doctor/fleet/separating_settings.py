@@ -23,7 +23,7 @@ from ..compare.arms import SEEDS
 from .store import Store
 
 SURE = 0.01
-"""Largest corrected p-value at which a setting is named. The limit is small because a false positive leads to a useless
+"""Maximum corrected p-value at which a setting is named. The limit is small because a false positive leads to a useless
 sweep."""
 FEWEST = 6
 """Minimum number of runs to test a setting."""
@@ -62,7 +62,7 @@ class Effect(msgspec.Struct, kw_only=True):
             best setting itself.
         reward_p, onset_p: corrected p-values of the tests of whether the rewards of all runs, and the onsets of failing
             runs, differ between values.
-        with_: settings that always change together with this setting, so that their effects cannot be separated.
+        with_: settings that always change together with this setting, so their effects cannot be separated.
     """
 
     setting: str

@@ -1,4 +1,4 @@
-"""Renders a fleet on a terminal: verdicts, settings and leaders, then one line per run, grouped by cause."""
+"""Renders a fleet on a terminal: verdicts, settings and the best runs, then one line per run, grouped by cause."""
 
 from __future__ import annotations
 

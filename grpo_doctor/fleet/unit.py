@@ -285,7 +285,7 @@ def _curve(run: Run, field: str) -> tuple[list[float], list[float]]:
 
 
 def _report(diagnosis: Diagnosis, job: Job) -> str:
-    """Write the page of a run, and return its file name; empty if no pages are written."""
+    """Write the page of a run, and return its file name; empty if the call writes no pages."""
     if job.reports is None:
         return ""
     name = page_name(diagnosis.source)

@@ -22,7 +22,8 @@ from .locations import Unit
 from .unit import Job, encode, failed, judge
 
 FEW = 1 << 20
-"""Total size of the files in bytes below which starting workers takes longer than judging the units in this process."""
+"""Total size of the files, in bytes, below which it is faster to judge the units in this process than to start
+workers."""
 AHEAD = 2
 """Number of units per worker that are running or queued."""
 REACHED = 10.0

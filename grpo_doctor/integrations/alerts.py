@@ -1,4 +1,5 @@
-"""Sends findings as alerts, and the report as an artifact, to the experiment tracker that a training already uses."""
+"""Sends findings as alerts, and the report as an artifact, to the experiment tracker that the training run already
+uses."""
 
 from __future__ import annotations
 
@@ -12,9 +13,8 @@ from ..fault_isolation import Boundary, tell
 
 
 def alert(finding: Finding) -> None:
-    """Send a finding at warning or above to W&B and trackio, to each tracker in which this process has an open run.
-
-    Errors of a tracker are printed, and do not stop the training.
+    """Send a finding at warning or above to W&B and trackio, if this process has an open run there. Errors of a tracker
+    are printed and do not stop training.
     """
     if finding.level < Severity.WARNING:
         return
@@ -51,7 +51,7 @@ def _tried(otherwise: str, send: Callable[..., None], *arguments: Any) -> None:
 
 
 def _open_trackers(error: bool) -> Iterator[tuple[str, Callable[[str, str], None]]]:
-    """Yield the name and the alert function of each tracker in which the training has started a run."""
+    """Yield the name and the alert function of each tracker in which the trainer has started a run."""
     wandb = sys.modules.get("wandb")
     if wandb is not None and getattr(wandb, "run", None) is not None:
         yield "W&B", lambda title, text: wandb.run.alert(title, text, level="ERROR" if error else "WARN")

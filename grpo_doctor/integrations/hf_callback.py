@@ -52,7 +52,7 @@ class DoctorCallback(TrainerCallback):
             self.run = LoggedRun(config, framework="trl", out=out, on=self.on, on_finding=self.on_finding)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Mapping[str, Any] | None = None, **named: Any) -> None:
-        if self.run is None or not logs or "train_runtime" in logs:  # the summary of a whole training is not a step
+        if self.run is None or not logs or "train_runtime" in logs:  # the summary at the end of training is not a step
             return
         self.run.log(state.global_step, logs)
         if self.run.stopped is not None:

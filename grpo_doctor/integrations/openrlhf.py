@@ -1,6 +1,6 @@
 """OpenRLHF: reads the metrics that OpenRLHF's TensorBoard and W&B loggers receive in the Ray worker that trains.
 
-OpenRLHF trains in an actor, so the integration uses Ray's setup hook for workers:
+OpenRLHF trains in a Ray actor, so the integration uses Ray's setup hook for workers:
 
     ray job submit --runtime-env-json='{"worker_process_setup_hook": "grpo_doctor.integrations.openrlhf.connect"}' \\
       -- python3 -m openrlhf.cli.train_ppo_ray --logger.tensorboard_dir tb …

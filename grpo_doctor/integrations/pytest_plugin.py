@@ -1,5 +1,5 @@
-"""A pytest plugin with a ``diagnose`` fixture, and with the option ``--grpo-doctor-run PATH``, which adds a test that
-fails if the run is failing.
+"""A pytest plugin with a ``diagnose`` fixture. Its option ``--grpo-doctor-run PATH`` adds a test that fails if the run
+is failing.
 
 >>> def test_smoke_run(diagnose):  # doctest: +SKIP
 ...     assert diagnose("runs/smoke/records.jsonl").verdict != "failing"
@@ -76,5 +76,5 @@ class RunItem(pytest.Item):
         return super().repr_failure(excinfo, style)
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Return the log as the location of the test."""
+        """Return the path of the log as the location of the test."""
         return Path(self.name), None, f"grpo-doctor: {self.name}"

@@ -1,6 +1,6 @@
 """Runs live checks on the metrics that a trainer logs; the base of every integration except `attach`.
 
-The mapping of metrics of a step, under the trainer's own keys, becomes a record by the rules of the log readers. Masks,
+The metrics of a step, under the trainer's own keys, are converted to a record by the rules of the log readers. Masks,
 advantages and individual rewards are not metrics, so the report lists them as unknown.
 """
 
@@ -35,15 +35,15 @@ class TrainingStopped(RuntimeError):  # noqa: N818 - requested by the user, not 
 
 
 class LoggedRun:
-    """Checks a training by its logged metrics. Once constructed, a `LoggedRun` raises no internal errors; the first
-    failure is reported.
+    """Checks a training run by its logged metrics. Once constructed, a `LoggedRun` raises no internal errors; it
+    reports the first failure.
 
     Args:
         config: the trainer's configuration (nested or flat), from which checks read settings.
         framework: name of the framework, for the report and for choosing remedies.
         out: folder for the records and reports; a number is appended if the folder exists.
-        on: ``SEVERITY=ACTION,…``. Only ``warn`` and ``stop`` are supported: the integration reads `stopped`, and ends
-            the training if possible.
+        on: ``SEVERITY=ACTION,…``. Only ``warn`` and ``stop`` are supported: the integration reads `stopped` and ends
+            training if possible.
         on_finding: called with each new finding and its action; prints a line by default.
 
     Raises:
@@ -101,7 +101,7 @@ class LoggedRun:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Return why the training must stop, or None if it may continue."""
+        """Return why training must stop, or None if it may continue."""
         return None if self.session is None else self.session.stopped
 
     def diagnosis(self) -> Diagnosis:

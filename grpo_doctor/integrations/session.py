@@ -1,4 +1,4 @@
-"""A training run with live checks: its folder, actions on findings, and reports."""
+"""A training run with live checks: its folder, the actions on findings, and the reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def say(finding: Finding, action: str) -> None:
 
 
 def say_end(diagnosis: Diagnosis, reports: Sequence[Path]) -> None:
-    """Print one line at the end of a training: the verdict, the headline, and the path of the report."""
+    """Print one line at the end of a training run: the verdict, the headline, and the path of the report."""
     where = f" Report: {reports[0]}" if reports else ""
     tell(f"grpo-doctor: {diagnosis.verdict}: {diagnosis.headline}{where}")
     for report in reports[:1]:
@@ -78,15 +78,14 @@ def unused(path: Path, taken: Callable[[Path], bool] = Path.exists) -> Path:
 
 
 class Checkpointed(Protocol):
-    """The methods of a trainer that a session calls."""
+    """The trainer methods that a session calls."""
 
     def save(self, path: Path) -> None: ...
     def load(self, path: Path) -> None: ...
 
 
 class Resumed(NamedTuple):
-    """The resume point: the newest checkpoint, the steps up to this checkpoint, and the number of later steps to train
-    again."""
+    """The resume point: the newest checkpoint, the steps up to it, and the number of later steps to train again."""
 
     checkpoint: Path | None
     steps: list[tuple[StepRecord, list[Sample]]]
@@ -156,8 +155,8 @@ class Folder:
         self._lock.release(force=True)
 
     def resume(self) -> Resumed:
-        """Return the newest checkpoint and the steps up to it. Delete the lines of later steps, because these steps
-        will be written again.
+        """Return the newest checkpoint and the steps up to it. Delete the lines of later steps, because training writes
+        these steps again.
 
         Raises:
             ConfigError: another run writes to the folder.
@@ -198,11 +197,11 @@ class Folder:
         return [int(path.stem.removeprefix("step-")) for path in self.checkpoints.glob("step-*.pt")]
 
     def last_before(self, step: int) -> int | None:
-        """Return the step of the newest checkpoint from before a step."""
+        """Return the step of the newest checkpoint that precedes a step."""
         return max((n for n in self._numbered() if n < step), default=None)
 
     def keep(self, limit: int) -> None:
-        """Remove old checkpoints beyond the limit, but keep the very first checkpoint."""
+        """Remove old checkpoints beyond the limit, but keep the first checkpoint."""
         for step in sorted(self._numbered())[1:-limit]:
             self.checkpoint(step).unlink()
 
@@ -315,7 +314,7 @@ class Session:
         return {"grpo_doctor/verdict": float(worst)} | {f"grpo_doctor/{f.code}": float(f.level) for f in fresh}
 
     def diagnosis(self) -> Diagnosis:
-        """Diagnose the records in the folder, reading them as `analyze` does.
+        """Diagnose the records in the folder, which are read as `analyze` reads them.
 
         Facts that are known only during training are added: notes, log keys that were not read, and a stop.
         """

@@ -5,8 +5,8 @@ The trainer's methods are wrapped on the instance (`trl_hooks`). Every rank writ
 merges the data of all ranks into one record per step, checks this record, and sends the action to all ranks. Values
 that cannot be recorded with a sharded model or vLLM are omitted; the notes of the diagnosis name them.
 
-An error in this package never ends the training. After an error, each rank still takes part in the collectives of the
-step. At the end of the step, all ranks are informed of the error, and training continues without checks.
+An error in this package never ends training. After an error, each rank still takes part in the collectives of the step.
+At the end of the step, all ranks learn of the error, and training continues without checks.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ class Attached:
         """Do nothing: TRL saves its own checkpoints."""
 
     def load(self, path: Path) -> None:
-        """Store the checkpoint; every rank loads it after the training has stopped."""
+        """Store the checkpoint. Every rank loads it after training has stopped."""
         self.rollback_to = path
 
     # -- a run and its folder
@@ -275,7 +275,7 @@ class Attached:
 
     @property
     def stopped(self) -> Stopped | None:
-        """Return why grpo-doctor stopped the training; None if it did not, and on ranks other than 0."""
+        """Return why grpo-doctor stopped training; None if it did not, and on ranks other than 0."""
         return None if self.session is None else self.session.stopped
 
     def _found(self, finding: Finding, action: str) -> None:

@@ -1,4 +1,4 @@
-"""Extracts the token batch of a TRL step from the inputs of the loss for some responses."""
+"""Extracts the token batch of a TRL step from the inputs of the loss."""
 
 from __future__ import annotations
 

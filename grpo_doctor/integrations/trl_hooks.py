@@ -1,7 +1,7 @@
 """Records a ``GRPOTrainer`` during training by wrapping its methods on the instance.
 
-Every wrapper calls the trainer's own function outside the error boundary, and returns the function's result. Data is
-recorded afterwards, inside the boundary, so an error while recording cannot affect the training.
+Every wrapper calls the trainer's own function outside the error boundary and returns its result. Data is recorded
+afterwards, inside the boundary, so an error while recording cannot affect training.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ class Seams:
         return Ids(ends, pad, frozenset(special - ends))
 
     def _sharpness(self, inputs: Mapping[str, Any]) -> None:
-        """Record logit statistics at some response positions. If the head is sharded, nothing is recorded, which
-        `unseen` reports."""
+        """Record logit statistics at some response positions. If the head is sharded, nothing is recorded, and `unseen`
+        reports this."""
         hidden, self._hidden = self._hidden, None
         head = self.base.get_output_embeddings()
         if hidden is None or head is None or sharded(head.weight):

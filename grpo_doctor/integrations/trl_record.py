@@ -46,10 +46,10 @@ class Local:
     pad_in_mask: int = 0
     mask_gaps: int = 0
     tokens: dict[str, tuple[Any, int]] = field(default_factory=dict)
-    """For each per-token quantity, its sum (or one sum for each of the most likely tokens) and the number of tokens."""
+    """The sum of each per-token quantity (or one sum for each of the most likely tokens), and the number of tokens."""
     ratio_max: float | None = None
     largest_difference: float | None = None
-    """Largest difference between the log-probabilities of trainer and generator, in nats."""
+    """Largest difference between the log-probabilities from the trainer and the generator, in nats."""
     given: set[str] = field(default_factory=set)
     rewards: dict[str, tuple[float, list[float]]] = field(default_factory=dict)
     prompts: list[str] = field(default_factory=list)
@@ -124,7 +124,8 @@ class Local:
                 self.add("ratio_first_minibatch", (ratio - 1).abs())
 
     def _mismatch(self, generator: Tensor, trainer: Tensor) -> None:
-        """Record how much the log-probabilities [M] of trainer and generator differ on the same sampled tokens."""
+        """Record how much the log-probabilities [M] from the trainer and the generator differ on the same sampled
+        tokens."""
         known = ~generator.isnan()  # vLLM returns NaN if it could not score a token
         generator, trainer = generator[known], trainer[known]
         if not len(generator):
@@ -214,7 +215,7 @@ def _text(turn: Any) -> str:
 
 def total_rewards(parts: Sequence[Local]) -> list[float]:
     """Return the weighted sums of the reward functions over all ranks. A function that returned no value for a response
-    does not count for that response."""
+    is ignored for that response."""
     columns = []
     for name in parts[0].rewards:
         weight = parts[0].rewards[name][0]

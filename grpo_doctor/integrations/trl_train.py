@@ -22,7 +22,7 @@ from ..extras import install, lacking
 from .trl import Attached, attach
 
 Metrics = dict[str, dict[str, list[float]]]
-"""TRL's lists of metrics that have not been logged yet, by mode and key."""
+"""The metrics that TRL has collected but not yet logged, by mode and key."""
 
 ONLY_OURS = {
     "advantage_estimator": "grpo",

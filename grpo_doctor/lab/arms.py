@@ -1,4 +1,4 @@
-"""Defines the runs: faults, treatments that start at a given step, and seeds."""
+"""Defines the runs: faults, remedies that start at a given step, and seeds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SMALL: Mapping[str, Any] = {
 """Settings for the smallest runs in which the engine without a fault learns within 40 steps. A step takes 0.1
 seconds."""
 LARGE: Mapping[str, Any] = {**SMALL, "model": "embedded-large", "learning_rate": 5e-5}
-"""Settings for the same task with the model of 46 million weights, on a GPU."""
+"""Settings for the same task with the model with 46 million weights, on a GPU."""
 REAL: Mapping[str, Any] = {
     "model": "smollm2",
     "task": "grpo_doctor.lab.task:KingdomTask",
@@ -48,7 +48,7 @@ MOST_SEVERE: Sequence[str] = (
 excluded. For the real model, the limit of five tokens is long enough to have no effect, and the double temperature
 would need a separate reference run."""
 TREATED = 3 / 8
-"""Share of the run after which a treatment starts, if the fault has begun by then."""
+"""Share of the run after which a remedy starts, if the fault has begun by then."""
 HEALTHY = "healthy"
 """Name of the engine without a fault."""
 
@@ -72,7 +72,7 @@ REFERENCE, ALONE, FIXED, ROLLED_BACK = "twin", "left-alone", "mended", "rolled-b
 
 
 class Scale(NamedTuple):
-    """The runs of one model: its settings, faults and treatments."""
+    """The runs of one model: its settings, faults and remedies."""
 
     settings: Mapping[str, Any]
     faults: Sequence[str]
@@ -87,7 +87,7 @@ SCALES: Mapping[str, Scale] = {
     str(LARGE["model"]): Scale(LARGE, MOST_SEVERE, (FIXED,)),
     str(REAL["model"]): Scale(REAL, MOST_SEVERE, (FIXED,)),
 }
-"""The models: the tiny model with every treatment of every fault, and the other models with fixes of the most severe
+"""The models: the tiny model with every remedy for every fault, and the other models with fixes for the most severe
 faults."""
 
 
@@ -128,9 +128,9 @@ def fixed(job: Job) -> tuple[type[Engine], Settings]:
 
 
 def treated(job: Job) -> tuple[type[Engine], Settings]:
-    """Return the engine class and the settings of the treatment.
+    """Return the engine class and the settings of the run with a remedy.
 
-    The records of treated runs are not read, so measurements that need a forward pass are switched off.
+    The records of runs with a remedy are not used, so measurements that need a forward pass are switched off.
     """
     if job.arm == FIXED:
         engine, settings = fixed(job)
@@ -141,7 +141,7 @@ def treated(job: Job) -> tuple[type[Engine], Settings]:
 
 
 def since(fault: str, steps: int) -> int:
-    """Return the last step before the treatment, which is not earlier than the first step with the fault."""
+    """Return the last step before the remedy, which is not earlier than the first step with the fault."""
     return max(int(TREATED * steps), begins(fault, steps))
 
 
@@ -157,13 +157,13 @@ def idle(job: Job) -> bool:
 
 
 def observed(faults: Sequence[str], seed: int, model: str = TINY) -> Iterator[Job]:
-    """Yield the untreated runs: the reference runs, and the runs with an untreated fault."""
+    """Yield the runs without a remedy: the reference runs, and the runs with a fault."""
     yield from (Job(name, REFERENCE, seed, model) for name in dict.fromkeys(map(reference_of, faults)))
     yield from (Job(name, ALONE, seed, model) for name in faults)
 
 
 def treatments(faults: Sequence[str], seed: int, model: str = TINY) -> Iterator[Job]:
-    """Yield the treated runs of a model, one treatment after another."""
+    """Yield the runs of a model with a remedy, one remedy after another."""
     jobs = (Job(name, arm, seed, model) for arm in SCALES[model].treatments for name in faults)
     yield from (job for job in jobs if not idle(job))
 

@@ -48,7 +48,7 @@ def cases_of_logs(rows: Sequence[Mapping[str, str]]) -> Iterator[Case]:
 
 
 def calibrated(cases: Iterable[Case]) -> dict[str, Share]:
-    """Count, for each level of confidence, the projects and faults for which every named cause was correct.
+    """Count, for each level of confidence, the projects and faults for which every named cause is correct.
 
     Runs of one project, and seeds of one fault, resemble each other, so they count as one case. A single wrong cause
     makes the case wrong.

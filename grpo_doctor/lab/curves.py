@@ -48,7 +48,7 @@ def draw(path: Path, lab: Path) -> None:
 
 
 def _runs(lab: Path, name: str) -> list[Run]:
-    """Return the records of each seed of the reference run, or of an untreated fault."""
+    """Return the records of each seed of the reference run, or of a run with a fault and no remedy."""
     jobs = [Job(name, REFERENCE if name == HEALTHY else ALONE, seed) for seed in range(SEEDS)]
     paths = [(lab / job.path).with_suffix(".jsonl") for job in jobs]
     return [run for path in paths if path.is_file() for run in read(path)]

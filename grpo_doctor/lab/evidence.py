@@ -1,5 +1,4 @@
-"""Writes the results: all runs of a model in one Parquet file, and the numbers that pages and reports quote from these
-runs."""
+"""Writes the results: all runs of a model in one Parquet file, and the numbers that pages and reports quote."""
 
 from __future__ import annotations
 
@@ -147,8 +146,7 @@ def _remedy(fault: str, arm: str) -> str:
 
 
 def harm(fault: str, runs: Sequence[Row]) -> Harm:
-    """Summarise an untreated fault. If a run had no such finding, the finding counts as made in the step after the end
-    of the run."""
+    """Summarise the runs with a fault and no remedy. If a run had no such finding, the step after its end is used."""
     steps = runs[0].steps
     named = statistics.median(run.named_step or steps + 1 for run in runs)
     reward = statistics.median(run.reward_step or steps + 1 for run in runs)
@@ -276,8 +274,8 @@ def _named(cells: Cells, faults: Iterable[str]) -> tuple[list[str], list[list[st
 
 
 def _names(fault: str, runs: Sequence[Row]) -> list[str]:
-    """Tabulate, under the column heads `NAMES`, the check that found an untreated fault, the step at which the check
-    found it, and other named causes."""
+    """Tabulate, under the column heads `NAMES`, the check that found a fault, the step at which the check found it, and
+    other named causes."""
     checks, found = load().checks, harm(fault, runs)
     ahead = "" if found.lead is None else f"{found.lead:.0f} ({found.lead / found.steps:.0%})"
     named = _joined(run.named for run in runs if run.named)
@@ -296,7 +294,7 @@ def _joined(words: Iterable[str]) -> str:
 
 
 def _at_scale(model: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return the section of the page on a larger model, with the cells that were not run."""
+    """Return the section of the page on a larger model, with the runs that are missing."""
     steps, seeds = max(row.steps for row in rows), 1 + max(row.seed for row in rows if row.arm == ALONE)
     scale, weights = SCALES[model], max(row.weights or 0 for row in rows)
     responses, last = scale.settings["generation_batch_size"], round(END * steps)

@@ -1,5 +1,4 @@
-"""Judges the results: the outcome of each treatment, and the findings of the diagnosis on each run, with their
-steps."""
+"""Judges the results: the outcome of each remedy, and the findings on each run with their steps."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ END = 1 / 5
 WHOLE = 0.8
 """Share of the reference score at or above which a run counts as recovered."""
 WINDOW = 5
-"""Length, in steps, of the moving mean by which the recovery is dated."""
+"""Length, in steps, of the moving mean that determines the step of the recovery."""
 CERTAIN = 2.0
 """Number of standard errors above which a difference between two arms is not attributed to chance."""
 
@@ -38,21 +37,21 @@ class Row(msgspec.Struct, kw_only=True):
     """One run of the experiments, in the form in which it is stored.
 
     Attributes:
-        since: last step before the treatment; 0 for reference runs and untreated faults.
-        before: mean score of the last steps before the treatment.
-        start: mean score of the first steps (the same number of steps as for ``end``); None for treated runs.
+        since: last step before the remedy; 0 for reference runs and runs without a remedy.
+        before: mean score of the last steps before the remedy.
+        start: mean score of the first steps (the same number of steps as for ``end``); None for runs with a remedy.
         end, twin: mean score over the last steps of this run, and over the last steps of the reference run.
         error: standard error of ``end``, from the spread of the scores of the last steps.
         recovered: steps after ``since`` until the moving mean of the score first reached `WHOLE` of ``twin``.
         died: why the run ended early, or None if it did not.
-        verdict: the verdict on the treatment, over all seeds.
+        verdict: the verdict on the remedy, over all seeds.
         named, named_step: the first of the expected checks that fired live, and the step at which it fired.
         reward_step: the step at which the reward checks alone found a problem.
         judged, sentence: the verdict on the whole run, and the headline of its diagnosis.
         cause, confidence: the cause in the headline of the run, if any.
         wrong: named causes that do not belong to the fault, each with its confidence.
-        weights, date, device: number of trained weights, and date and device of the training. Rows that are older than
-            these fields have only ``date``, which is the date of the commit that stored them.
+        weights, date, device: number of trained weights, and date and device of training. Rows that are older than
+            these fields have only ``date``, the date of the commit that stored them.
     """
 
     fault: str
@@ -89,7 +88,7 @@ class Row(msgspec.Struct, kw_only=True):
 
 
 def rows(folder: Path, faults: Sequence[str]) -> list[Row]:
-    """Return every finished run in the folder of these faults and of their reference runs."""
+    """Return every finished run of these faults and of their reference runs in the folder."""
     found = [_listened(folder, r) for r in _results(folder, dict.fromkeys(map(reference_of, faults)), (REFERENCE,))]
     for alone in _results(folder, faults, (ALONE,)):
         found.append(_listened(folder, alone))
@@ -114,8 +113,8 @@ def result_of(folder: Path, job: Job) -> Result:
 
 
 def harmed(folder: Path, faults: Sequence[str], seed: int) -> list[str]:
-    """Return the faults that need treatment, because the untreated run ends below `WHOLE` of the reference run with
-    this seed."""
+    """Return the harmful faults, for which the run without a remedy ends below `WHOLE` of the reference run with this
+    seed."""
     return [result.fault for result in _results(folder, faults, (ALONE,), seed) if _row(folder, result).share < WHOLE]
 
 
@@ -147,7 +146,7 @@ def _row(folder: Path, result: Result) -> Row:
 
 
 def _treated(folder: Path, result: Result, alone: Result) -> Row:
-    """Judge a treated run."""
+    """Judge a run with a remedy."""
     row = _row(folder, result)
     row.since = result.since
     row.before = statistics.fmean(alone.scores[: row.since][-round(END * row.steps) :])
@@ -183,7 +182,7 @@ def _reached(scores: Sequence[float], least: float) -> int | None:
 
 
 def _listened(folder: Path, result: Result) -> Row:
-    """Return the row of a run that starts at the first step. The run is diagnosed live, and again at its end."""
+    """Return the row of a run that starts at the first step. The run is diagnosed live and again at its end."""
     row = _row(folder, result)
     row.start = statistics.fmean(result.scores[: round(END * row.steps)])
     records = (folder / Job(result.fault, result.arm, result.seed).path).with_suffix(".jsonl")
@@ -195,7 +194,7 @@ def _listened(folder: Path, result: Result) -> Row:
     if first := _first_alarm(rewards, {}):
         row.reward_step = first[1]
     elif result.died:
-        row.reward_step = steps[-1].step + 1  # a run that ends early is visible without any tool
+        row.reward_step = steps[-1].step + 1  # a run that ends early is visible without grpo-doctor
     diagnosis = diagnose(run_of(steps, settings=result.settings))
     row.judged, row.sentence, head = diagnosis.verdict, diagnosis.headline, cause(diagnosis)
     if head is not None:
@@ -227,11 +226,11 @@ def _first_alarm(
     return None
 
 
-# -- the effect of a treatment ----------------------------------------------------------------------------------
+# -- the effect of a remedy ----------------------------------------------------------------------------------
 
 
 def _with_verdicts(found: list[Row]) -> list[Row]:
-    """Return the rows with the verdict on each treatment of each fault, over all seeds."""
+    """Return the rows with the verdict on each remedy for each fault, over all seeds."""
     alone = {(row.fault, row.seed): row for row in found if row.arm == ALONE}
     arms: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in found:
@@ -249,7 +248,7 @@ def _with_verdicts(found: list[Row]) -> list[Row]:
 
 
 def _noise(gains: Sequence[Sequence[float]]) -> float:
-    """Return the standard deviation of a gain between seeds, pooled over all treatments of faults with the same
+    """Return the standard deviation of a gain between seeds, pooled over all remedies for faults with the same
     circumstances."""
     spread = [(len(of_arm) - 1, statistics.variance(of_arm)) for of_arm in gains if len(of_arm) > 1]
     freedom = sum(weight for weight, _ in spread)
@@ -257,7 +256,7 @@ def _noise(gains: Sequence[Sequence[float]]) -> float:
 
 
 def _verdict(of_arm: Sequence[Row], gain: float, limit: float) -> Verdict:
-    """Classify a treatment by its ``gain`` over the untreated fault. A gain below ``limit`` may be due to chance."""
+    """Classify a remedy by its ``gain`` over the run without a remedy. A gain below ``limit`` may be due to chance."""
     if gain < -limit:
         return "harms"
     if gain <= limit:

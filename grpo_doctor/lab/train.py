@@ -49,7 +49,7 @@ class Result(msgspec.Struct, kw_only=True):
 
 
 class Watched(Trainer):
-    """A trainer that stores the task scores of the responses."""
+    """A trainer that also stores the task scores of the responses."""
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -117,8 +117,8 @@ def _from_the_start(run: Watched, records: Path, kept: int | None) -> str | None
 
 
 def _from_state(run: Watched, folder: Path, job: Job) -> str | None:
-    """Continue from the state of the failing run; return why the new run ended early, if it did. If the failing run is
-    missing, it is trained first."""
+    """Continue from the state of the failing run. Return why the new run ended early, if it did. A missing failing run
+    is trained first."""
     state = _state((folder / job.path).parent)
     if not state.is_file():
         train(folder, job._replace(arm=ALONE))
@@ -142,8 +142,8 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def train_all(folder: Path, jobs: Iterable[Job], workers: int, done: Callable[[Job], None]) -> None:
-    """Execute the jobs that have no result, ``workers`` at a time; call ``done`` after each. If there are several
-    workers, an error in a job is raised only after the other jobs have ended."""
+    """Execute the jobs that have no result, ``workers`` at a time, and call ``done`` after each. With several workers,
+    an error in a job is raised only after the other jobs have ended."""
     waiting = [job for job in jobs if not (folder / job.path).is_file()]
     if workers == 1:
         for job in waiting:

@@ -1,5 +1,5 @@
-"""Explains why the rollout engine and the trainer disagree: token batches, the Parquet file format, and causes of a
-mismatch."""
+"""Explains why the rollout engine and the trainer compute different log-probabilities: token batches, their Parquet
+format, and the causes."""
 
 from .batch import BatchError, Response, TokenBatch, read_batch, responses_of, write_batch
 from .causes import Cause, causes_of, examined

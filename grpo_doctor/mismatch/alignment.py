@@ -1,5 +1,5 @@
-"""Aligns the log-probabilities of trainer and engine, by one shift for all tokens or by shifts that begin within a
-response."""
+"""Aligns the log-probabilities from the trainer and the rollout engine, by one shift for all tokens or by shifts that
+begin within a response."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def parts(tokens: Tokens, left: np.ndarray) -> Iterator[tuple[str, np.ndarray, f
 
 
 def _padded(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """Return the log-probabilities (B, T) of trainer and engine, and the position of each token in these arrays. Values
-    after the end of a response are NaN."""
+    """Return the log-probabilities (B, T) from the trainer and the engine, and the position of each token in these
+    arrays. Values after the end of a response are NaN."""
     lengths = np.bincount(tokens.response)
     starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
     place = tokens.response, np.arange(len(tokens)) - starts[tokens.response]
@@ -73,8 +73,8 @@ def _costs(trainer: np.ndarray, engine: np.ndarray) -> np.ndarray:
 
 
 def _shift(cost: np.ndarray) -> int:
-    """Return the lag at which the beginnings of all responses agree more than twice as well as without a lag. Return 0
-    if there is no such lag."""
+    """Return the lag at which the beginnings of all responses agree more than twice as well as without a lag; 0 if
+    there is no such lag."""
     beginning = np.nansum(cost[:, :, : max(8, cost.shape[2] // 3)], axis=(1, 2))
     best = int(np.argmin(beginning))
     return LAGS[best] if beginning[best] < 0.5 * beginning[0] else 0

@@ -1,8 +1,9 @@
-"""A token batch: some responses of one step, with the log-probabilities of their tokens under trainer and engine.
+"""A token batch: some responses of one step, with the log-probabilities of their tokens under the trainer and the
+rollout engine.
 
 The Parquet file has one row per response, and one column per field of `Response`. The schema metadata of the file has
 the key ``grpo_doctor``, whose value is a JSON object with ``schema`` (1), ``step``, ``weight_version`` and
-``settings``. Log-probabilities are float32, so that the rounding of a trainer or engine that computes in bf16 stays
+``settings``. Log-probabilities are float32, so that the rounding of a trainer or an engine that computes in bf16 stays
 visible. An unknown log-probability is NaN, and an unknown column is null.
 """
 
@@ -38,7 +39,7 @@ class Response(msgspec.Struct, kw_only=True):
     Attributes:
         token_ids: ids of prompt and response, without padding.
         prompt_length: number of prompt tokens.
-        mask: whether each response token is trained; if unknown, all tokens count as trained.
+        mask: whether each response token is in the loss; if unknown, all tokens count as in the loss.
         engine_logprobs: log-probability in nats that the rollout engine recorded when it sampled the token.
         old_logprobs: the trainer's log-probability before the first update on this response.
         new_logprobs: the trainer's log-probability in the loss of the recorded step.
@@ -47,7 +48,7 @@ class Response(msgspec.Struct, kw_only=True):
         engine_experts: experts that the engine chose, token by token; the layers of a token are listed in order.
         trainer_experts: experts that the trainer chose, in the same layout.
         advantage: advantage of the response.
-        weight_version: number of updates in the weights with which the engine sampled the response.
+        weight_version: number of updates that the engine's weights had received when it sampled the response.
     """
 
     token_ids: list[int]
@@ -75,9 +76,9 @@ class TokenBatch(msgspec.Struct, kw_only=True):
     Attributes:
         step: the trainer's step.
         responses: the responses; at most 64 responses are written to a file.
-        weight_version: number of updates in the trainer's weights.
-        settings: declared settings of trainer and engine, such as ``temperature``, ``top_p``, ``top_k``, ``min_p``, and
-            the engine's ``quantization``.
+        weight_version: number of updates that the trainer's weights have received.
+        settings: declared settings of the trainer and the engine, such as ``temperature``, ``top_p``, ``top_k``,
+            ``min_p``, and the engine's ``quantization``.
     """
 
     step: int
@@ -221,7 +222,7 @@ def is_token_batch(columns: Sequence[str]) -> bool:
 
 
 class Tokens:
-    """The trained response tokens of a batch as arrays of length N. Unknown values are NaN.
+    """The response tokens of a batch that are in the loss, as arrays of length N. Unknown values are NaN.
 
     Attributes:
         engine, trainer: log-probabilities (N,). For the trainer, the old log-probabilities are used, or the new
@@ -229,7 +230,7 @@ class Tokens:
         new, reference, entropy: as in `Response`.
         response, position: index of the response, and position of the token in the response.
         age: number of updates by which the engine's weights are older than the trainer's weights.
-        rerouted: 1 for tokens for which trainer and engine chose different experts.
+        rerouted: 1 for tokens for which the trainer and the engine chose different experts.
     """
 
     def __init__(self, batch: TokenBatch) -> None:
@@ -270,8 +271,8 @@ def _joined(parts: Sequence[Any]) -> np.ndarray:
 
 
 def _rerouted(response: Response) -> list[float] | None:
-    """Return 1 for each token for which trainer and engine chose different experts, otherwise 0; None if either choice
-    is unknown."""
+    """Return 1 for each token for which the trainer and the engine chose different experts, otherwise 0; None if either
+    choice is unknown."""
     one, other = response.engine_experts, response.trainer_experts
     if not one or not other or len(one) != len(other):
         return None

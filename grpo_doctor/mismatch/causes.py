@@ -1,7 +1,7 @@
-"""Explains the log-probability differences of a token batch: finds the causes, and the share that each cause explains.
+"""Finds the causes of the log-probability differences in a token batch, and the share that each cause explains.
 
 The difference of a token is the trainer's log-probability minus the rollout engine's. Each cause predicts a part of the
-difference. First, trainer and engine are aligned. Then the part predicted by the strongest cause is subtracted
+difference. First, the log-probabilities are aligned. Then the part predicted by the strongest cause is subtracted
 repeatedly, until no cause explains enough. The cause of the remaining difference is judged by the level of the
 difference, or remains unknown.
 """
@@ -20,7 +20,7 @@ from .alignment import LARGEST
 from .batch import TokenBatch, Tokens
 
 AGREE = 1e-8
-"""k3 in nats per token below which trainer and engine agree, so no search for a cause is needed."""
+"""k3 in nats per token below which the trainer and the engine agree, so no search for a cause is needed."""
 ROUNDING = 2e-3
 """Maximum k3 in nats per token that rounding to bf16 explains (the warning threshold of RAT004)."""
 LEAST = 0.15
@@ -53,8 +53,8 @@ class _Part(NamedTuple):
 
 
 def causes_of(batch: TokenBatch) -> list[Cause]:
-    """Return the causes of the mismatch, the largest first. The list is empty if trainer and engine agree, or if there
-    are fewer than 200 tokens.
+    """Return the causes of the mismatch, the largest first. The list is empty if the trainer and the engine agree, or
+    if there are fewer than 200 tokens.
 
     Raises `BatchError` if lists of the batch differ in length from their response.
     """
@@ -124,8 +124,8 @@ def _best(tokens: Tokens, left: np.ndarray, whole: float) -> _Part | None:
 
 
 def _routing(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """Return the part due to routing: trainer and engine chose different experts for some tokens, and the differences
-    of these tokens are larger."""
+    """Return the part due to routing: the trainer and the engine chose different experts for some tokens, and the
+    differences of these tokens are larger."""
     moved = tokens.rerouted == 1
     if not moved.any() or moved.all():
         return None
@@ -152,8 +152,8 @@ def _filter(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """Return the part due to temperature. A different temperature makes the difference linear in the log-probabilities
-    of trainer and engine, in every group of responses."""
+    """Return the part due to temperature. With a different temperature, the difference is linear in the
+    log-probabilities from the trainer and the engine, in every group of responses."""
     engine = tokens.trainer - left
     y = _without_entropy(left, tokens.entropy)
     slopes, fits = [], []
@@ -171,12 +171,12 @@ def _temperature(tokens: Tokens, left: np.ndarray) -> _Part | None:
 
 
 def _without_entropy(values: np.ndarray, entropy: np.ndarray) -> np.ndarray:
-    """Return the residuals of ``values`` after a linear fit on a constant and, if it is known, the entropy."""
+    """Return the residuals of ``values`` after a linear fit on a constant and, if known, the entropy."""
     return np.asarray(values - _fitted(np.zeros_like(values), entropy, values))
 
 
 def _fitted(values: np.ndarray, entropy: np.ndarray, wanted: np.ndarray) -> np.ndarray:
-    """Return the linear fit of ``wanted`` on ``values``, a constant and, if it is known, the entropy."""
+    """Return the linear fit of ``wanted`` on ``values``, a constant and, if known, the entropy."""
     known = np.isfinite(entropy).all()
     given = np.stack([values, np.ones_like(values), entropy if known else np.zeros_like(values)], 1)
     weights, *_ = np.linalg.lstsq(given, wanted, rcond=None)
@@ -197,8 +197,8 @@ def _in_every_group(tokens: Tokens, left: np.ndarray, engine: np.ndarray) -> boo
 
 
 def _prompt(tokens: Tokens, left: np.ndarray) -> _Part | None:
-    """Return the part due to the prompt: the difference is largest for the first tokens, and decreases later in the
-    response."""
+    """Return the part due to the prompt: the difference is largest for the first tokens of a response and then
+    decreases."""
     lengths = np.bincount(tokens.response)[tokens.response]
     quarter = np.minimum(3, 4 * tokens.position // np.maximum(1, lengths))
     scaled = left / _local_scale(tokens, left)

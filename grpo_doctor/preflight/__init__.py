@@ -1,5 +1,5 @@
-"""Checks configurations before a run. Contains a reader for each syntax, tables that describe frameworks, and rules
-over settings.
+"""Checks configurations before a run. The package contains a reader for each syntax, tables that describe frameworks,
+and derived settings.
 
 The rules are ordinary checks in ``checks/preflight`` that require fields named ``settings.name``. A configuration
 becomes a run of one row that declares its settings. Therefore, one implementation of a rule checks files, live objects,
@@ -22,7 +22,7 @@ def preflight(target: Any, *, catalogue: Catalogue | None = None) -> Diagnosis:
 
     Args:
         target: the trainer's arguments (``GRPOConfig``, any dataclass, a mapping of settings), or the path of a
-            configuration file. If the file configures several trainings, only the first is checked.
+            configuration file. If the file configures several training runs, only the first is checked.
         catalogue: the checks to run; by default, all checks of settings.
 
     Returns:

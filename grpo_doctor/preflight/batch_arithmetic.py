@@ -9,8 +9,8 @@ from ..run import Table
 from .configuration import Configuration
 
 ACCUMULATED = "0.17"
-"""First TRL version in which the accumulated batches form one generation batch. In earlier versions, each batch was a
-generation batch."""
+"""First TRL version in which the accumulated batches form one generation batch. In earlier versions, each batch was
+one."""
 RESPONSES = "0.15"
 """First TRL version whose batch size counts responses. In earlier versions, the batch size counted prompts."""
 
@@ -71,7 +71,7 @@ def _tokens(found: Configuration) -> None:
 
 
 def _counts_prompts(found: Configuration) -> bool:
-    """Return whether the group size was read from a key that the framework does not have. The batch size may then count
+    """Return whether the group size comes from a key that the framework does not have. The batch size may then count
     prompts."""
     key, fields = found.keys.get("group_size", ""), found.framework.fields
     return bool(key and fields) and key.rsplit(".", 1)[-1] not in fields
@@ -103,7 +103,8 @@ ORIGINS = {
     "max_new_tokens": ("total_tokens",),
     "group_baseline": ("group_size",),
 }
-"""For each derived setting, the settings from which it is computed; the line of the first one that is set is shown."""
+"""For each derived setting, the settings from which it is computed. Reports show the line of the first of these that is
+set."""
 
 
 def origin_key(found: Configuration, name: str) -> str:
@@ -151,8 +152,7 @@ def _responses_per_device(found: Configuration, version: str, passes: float) -> 
     """Return the number of responses per device and forward pass. ``passes`` is the number of forward passes per
     update, summed over all devices.
 
-    Early versions of TRL count prompts. If the batch cannot be divided into groups, Unsloth replaces the batch with one
-    group.
+    Early versions of TRL count prompts. If the batch cannot be divided into groups, Unsloth replaces it with one group.
     """
     device, k = found.number("per_device_train_batch_size"), found.number("group_size")
     if device is None or k is None:

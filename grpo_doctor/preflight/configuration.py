@@ -21,7 +21,7 @@ OTHERS = re.compile(
     r"(?i)critic|value_\w+|vf_\w+|reward\w*|ref|reference|val|val_\w+|valid\w*|eval\w*|test\w*|teacher\w*|judge\w*|sft\w*|dpo\w*|optim_args"
     r"|supervised|pretrain_\w+|inference|benchmark\w*|quant\w*|embedding\w*|scheduler|runtime_assertions"
 )
-"""Sections whose settings do not belong to the training of the policy."""
+"""Sections whose settings do not affect the training of the policy."""
 _SWITCH = re.compile(r".+(?=\.enabled?$)")
 """Matches keys that switch a whole section on or off."""
 
@@ -44,7 +44,7 @@ class Configuration:
         unresolved: keys whose value is an expression that could not be evaluated.
         swept: settings with several successive values; ``settings`` contains the first value of each.
         unread: keys that no rule uses.
-        elsewhere: other places that contain settings of the training.
+        elsewhere: other places that contain settings of this training run.
         clues: the evidence for the framework and the kind of training.
         versions: packages whose version is known.
         complete: whether a feature is off if its setting is absent.
@@ -125,8 +125,8 @@ def _assume_defaults(launch: Launch, framework: Framework, found: Configuration)
 
 
 def _only_by_keys(launch: Launch, framework: Framework, found: Configuration) -> bool:
-    """Return whether only keys indicate the framework. This is the case for a custom program, and for a document whose
-    keys are all in sections that the framework does not have."""
+    """Return whether only keys indicate the framework: in a custom program, or in a document whose keys are all in
+    sections that the framework does not have."""
     if not launch.program:
         return bool(framework.fields) and all("." in key for key in found.keys.values())
     return bool(framework.fields) and not framework.starts(launch.program, least=0)
@@ -213,8 +213,8 @@ def _sections(key: str) -> set[str]:
 
 
 def _says_more(entry: Entry, than: Entry) -> bool:
-    """Return whether an entry takes precedence over another entry, which has no value, an unresolved value, or a value
-    from another file."""
+    """Return whether an entry takes precedence over another one, whose value is missing, unresolved, or from another
+    file."""
     if isinstance(entry.value, Unresolved) or entry.value is None:
         return than.value is None
     return than.value is None or isinstance(than.value, Unresolved) or (entry.line > 0 and than.line == 0)

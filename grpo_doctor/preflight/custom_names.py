@@ -1,4 +1,4 @@
-"""Guesses the meaning of keys in custom trainers from names that are common in custom trainers."""
+"""Guesses the meaning of a custom trainer's keys from names that are common in custom trainers."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def few(value: object) -> bool:
 
 
 def usual(key: str, index: Mapping[str, Entry]) -> str | None:
-    """Return the setting that a custom trainer's key most likely sets, or None if no setting is likely."""
+    """Return the setting that a custom trainer's key most likely sets; None if no setting is likely."""
     if _KL.fullmatch(key):
         return "kl_coef"
     if "." in key:

@@ -27,7 +27,7 @@ def is_quantised(word: object) -> float:
 
 
 def is_on(value: object) -> float:
-    """Return 1 if a switch, word or number enables a feature, and 0 otherwise. Return 0 for a missing value."""
+    """Return 1 if a switch, word or number enables a feature, and 0 if it does not or is missing."""
     if isinstance(value, str):
         return float(value.strip().lower() not in _OFF)
     return float(isinstance(value, bool | int | float) and value == value and value != 0)

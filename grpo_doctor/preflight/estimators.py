@@ -1,4 +1,5 @@
-"""Lists the advantage estimators with and without a baseline from the other responses to a prompt."""
+"""Lists the advantage estimators that use, and those that do not use, the other responses to a prompt as their
+baseline."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _WORDS: dict[str, Callable[[str], str]] = {"lower": str.lower, "upper": str.uppe
 _CALLS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "bool": bool, "str": str, "max": max, "min": min}
 
 Lookup = Callable[[ast.expr], ast.expr | None]
-"""Function that maps a name, attribute or item to its expression, or to None if the expression is unknown."""
+"""A function that maps a name, attribute or item to its expression, or to None if the expression is unknown."""
 
 
 def evaluate(node: ast.expr | None, lookup: Lookup = lambda _: None) -> Any:

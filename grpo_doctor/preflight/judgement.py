@@ -37,7 +37,7 @@ def judge(
     thresholds: Mapping[str, Mapping[str, Any]] | None = None,
     declared: Mapping[str, Any] | None = None,
 ) -> Diagnosis:
-    """Return the diagnosis of a configuration. Each finding names the line of the setting that it is about.
+    """Return the diagnosis of a configuration. Each finding names the line of its setting.
 
     Settings with several values are not checked.
     """
@@ -115,7 +115,7 @@ def _bare(field: str) -> str:
 
 def _verdict(found: Configuration, diagnosis: Diagnosis) -> Any:
     """Return the verdict by the rules for runs, except that a configuration without findings is unproven instead of
-    healthy. The training has not run yet."""
+    healthy, because the run has not started yet."""
     if found.run_type not in JUDGED or not diagnosis.coverage.ran:
         return "unjudged"
     worst = max((f.level for f in diagnosis.findings), default=Severity.INFO)

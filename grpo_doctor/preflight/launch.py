@@ -1,4 +1,4 @@
-"""Represents the content of a configuration that has not been interpreted with a framework's table yet."""
+"""Represents the content of a configuration before it is interpreted with a framework's table."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Entry:
 
 
 class Command(NamedTuple):
-    """A command in a file: either shell text with the number of lines before the text, or words with their line."""
+    """A command in a file: either shell text with the number of lines before it, or words with their line."""
 
     said: str | list[str]
     line: int
@@ -79,19 +79,19 @@ class Command(NamedTuple):
 
 @dataclass
 class Launch:
-    """One training that a file describes.
+    """One training run that a file describes.
 
     Attributes:
         program: the words of a command, or the name of a Python call; empty for a document.
         entries: the settings. If a key occurs more than once, the first entry counts.
         line: the line of the command or call.
         complete: whether absent keys have the framework's defaults; false if a part of the launch was not read.
-        notes: sentences on the parts that were not read.
+        notes: sentences about the parts that were not read.
         elsewhere: descriptions of other places that contain settings.
         absent: scripts that the launch starts, but that were not found.
         severed: lines of arguments that were read, although the shell does not pass them to the command above.
         forced: keys that a command adds to the program's configuration (``+key=value``).
-        vague: keys that are parameters of functions whose names do not suggest training.
+        vague: keys that are parameters of functions whose names do not indicate training.
         folder: the working folder of the script that starts the training.
         followed: whether the files that the launch names were added.
         firm: number of entries that were passed to a program; all later entries are defaults of the program's script.
@@ -135,7 +135,7 @@ class Launch:
 
 
 def scalar(text: str) -> Any:
-    """Parse a word as a number, a truth value or None. Return the word unchanged if it cannot be parsed."""
+    """Parse a word as a number, a truth value or None. A word of another form stays unchanged."""
     word = text.strip()
     if word.lower() in _WORDS:
         return _WORDS[word.lower()]

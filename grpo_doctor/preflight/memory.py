@@ -1,5 +1,5 @@
-"""Estimates the memory that a training needs per device from the model's name, the adapter and the micro-batch size.
-The table states the assumptions."""
+"""Estimates the memory that training needs per device from the model's name, the adapter and the micro-batch size. The
+table states the assumptions."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ GIB = 2.0**30
 
 
 def memory(found: Configuration) -> Table | None:
-    """Return a table of the components that determine whether a training fits in memory. Return None if the model's
-    name does not contain its size."""
+    """Return a table of the components that determine whether training fits in memory; None if the model's name does
+    not contain its size."""
     size = billions(found.settings.get("model")) * 1e9
     if size != size:
         return None

@@ -97,7 +97,7 @@ def _read(path: Path) -> list[Configuration]:
     told = [c for c in trained if not any(c is other for other in vague)]
     of_frameworks = [c for c in trained if c.framework is not HAND_WRITTEN and "group_size" in c.settings]
     if of_frameworks and all(c.framework is HAND_WRITTEN for c in told):
-        return of_frameworks  # a script that creates no configuration only prepares a training
+        return of_frameworks  # a script that creates no configuration only prepares a training run
     if any("group_size" in c.settings for c in told):
         return [c for c in told if c.keys]
     trained = [c for c in trained if not any(c is other for other in by_variables)] or trained

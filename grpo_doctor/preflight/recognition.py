@@ -14,7 +14,7 @@ UNSUPPORTED = 1.5
 """Maximum weight of a program if the launch has no keys of the program's framework. Two keys of another framework then
 have more weight than the program."""
 SWEPT = ("group_size", "learning_rate")
-"""Settings whose custom flags identify a custom program."""
+"""Settings that identify a custom program if they are set with custom flags."""
 
 
 class Clue(NamedTuple):
@@ -53,8 +53,8 @@ def _keys(framework: Framework, heads: set[str], lasts: set[str]) -> list[Clue]:
 
 
 def _of_another_class(launch: Launch) -> bool:
-    """Return whether a call has the name of a framework's class, but half or more of its arguments are not fields of
-    that class. No framework may be imported."""
+    """Return whether a call has the name of a framework's class, but at least half of its arguments are not fields of
+    that class. The script must not import a framework."""
     name, _, imports = launch.program.partition(" ")
     own = [f for f in frameworks() if f.fields and f.starts(name)]
     if not name.endswith("Config") or not own or modules() & set(imports.split()):

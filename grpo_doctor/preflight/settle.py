@@ -1,4 +1,4 @@
-"""Derives facts from several settings of a configuration: adapter, processes, forks, and whether the advantages need
+"""Derives facts from several settings of a configuration: adapter, processes, fork, and whether the advantages need
 groups."""
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _of_preference(launch: Launch, found: Configuration) -> None:
 
 
 def _group_baseline(launch: Launch, found: Configuration) -> bool | None:
-    """Return whether the baseline is computed from a group of responses, or None if unknown."""
+    """Return whether the baseline is computed from a group of responses; None if unknown."""
     settings = found.settings
     if "teacher" in settings:
         return False

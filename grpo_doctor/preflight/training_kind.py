@@ -56,7 +56,7 @@ _OF_A_CRITIC = frozenset("critic_lr critic_learning_rate lr_critic value_lr".spl
 _MEASURES = re.compile(
     r"(?i)(?:run_)?(?:eval|evaluate|analy[sz]e|analysis|compare|measure|plot|infer|inference|benchmark)(?:_|-|$)"
 )
-"""Names of files that inspect a model. A group size in one of these files is not the group size of a training."""
+"""Names of files that inspect a model. A group size in such a file is not the group size of a training run."""
 _OF_TEXT = re.compile(r"model_name|model_path|llm|tokenizer|prompt|token|completion|response|vla")
 """Parts of keys that only the training of a language model has."""
 _OF_GAMES = frozenset(
@@ -91,7 +91,7 @@ class Facts:
 
     @cached_property
     def said(self) -> frozenset[str]:
-        """Return the settings that only reinforcement learning has, without settings that may have another meaning in
+        """Return the settings that only reinforcement learning has, except settings that may have another meaning in
         this launch."""
         found = self.found
         said = ONLY_RL.intersection(found.settings)
@@ -180,7 +180,7 @@ class Facts:
 
 
 def _only_evaluates(entry: Entry) -> bool:
-    """Return whether a training program is configured to evaluate and not to train."""
+    """Return whether a training program is configured to evaluate only."""
     return (entry.key.endswith("val_only") and entry.value is True) or entry.value == "eval_only"
 
 

@@ -1,4 +1,4 @@
-"""Finds keys that a framework does not accept: keys that it never had, has removed, or added only in a later
+"""Finds keys that a framework does not accept, because it never had them, removed them, or added them in a later
 version."""
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ def _state(found: Configuration, setting: str, told: list[tuple[Entry, str]]) ->
 
 
 def _renames(found: Configuration) -> bool:
-    """Return whether a document uses another name for a field of the framework. Another name shows that another program
-    reads the document before the trainer."""
+    """Return whether a document uses another name for a field of the framework. If so, another program reads the
+    document before the trainer."""
     fields = found.framework.fields
     said = ((found.framework.settings.get(name, ()), key) for name, key in found.keys.items() if "." not in key)
     return any(key not in fields and not fields.isdisjoint(keys) for keys, key in said)

@@ -37,7 +37,7 @@ class Pin(NamedTuple):
 
 
 def pinned(libraries: Iterable[str], text: str, path: Path) -> dict[str, Pin]:
-    """Return the version of each library that a text pins. A file next to the text is searched for the other libraries.
+    """Return the version of each library that a text pins. Files next to the text are searched for the other libraries.
     Libraries with several versions are omitted."""
     left = set(libraries)
     found: dict[str, Pin] = {}

@@ -22,10 +22,11 @@ ROW = 34
 """Pixels per row of the timeline. A row is the name of a finding above a bar over the steps on which the finding was
 active."""
 NAME, BAR = 0.3, (0.6, 0.3)
-"""`NAME`: position of the name, as a share of the row. `BAR`: start and height of the bar, as shares of the row."""
+"""`NAME`: position of the name, as a share of the row. `BAR`: start and height of the bar, also as shares of the
+row."""
 BINS = 160
-"""Number of bins of the x axis. The smallest and the largest value of every series per bin are drawn; the rows of these
-values are drawn for all series."""
+"""Number of bins of the x axis. The rows with the smallest and the largest value of any series in a bin are drawn for
+all series."""
 DECADES = 3
 """Orders of magnitude above which a positive series has a logarithmic axis."""
 FAR = 2.0
@@ -35,7 +36,7 @@ SMOOTHED, LEVELS = 200, 20
 """Minimum number of known values, and minimum number of different values, for a series to have a smoothed line over the
 raw line."""
 LEAST_GREEN = 0.04
-"""Minimum share of the axis that a range must cover to be drawn; a thinner range would be invisible."""
+"""Minimum share of the axis that a range must cover to be drawn, because a thinner range would be invisible."""
 EDGE = 0.03
 """Share of the y axis, at its lower end, without labels."""
 FLAT = 0.1
@@ -43,7 +44,7 @@ FLAT = 0.1
 SHADED = 1
 """Maximum number of shaded findings per curve, because more would hide the curve. The timeline shows all findings."""
 PLACE = {"below": (0.95, 1.0), "above": (0.0, 0.05), "over the full height": (0.0, 1.0)}
-"""For each position of an event's ticks, their start and end as shares of the height."""
+"""Start and end of an event's ticks, as shares of the height, for each position of ticks."""
 
 
 class Tick(NamedTuple):
@@ -54,8 +55,8 @@ class Tick(NamedTuple):
 
 
 class Label(NamedTuple):
-    """The name of a finding in a timeline: its height (as a share), its text, and the start of its bar (in x units, and
-    as a share)."""
+    """The name of a finding in a timeline: its vertical position (as a share), its text, and the start of its bar (in x
+    units and as a share)."""
 
     at: str
     label: str
@@ -94,7 +95,7 @@ class Drawing(NamedTuple):
     legend: Sequence[tuple[str, str]] = ()
     """Class and label of each line, if there is more than one."""
     names: Sequence[Label] = ()
-    """Names of the findings of a timeline, by row."""
+    """Names of the findings in a timeline, by row."""
 
 
 class Small(NamedTuple):
@@ -191,7 +192,7 @@ def scale_of(known: np.ndarray) -> Scale:
     inner, outer = (float(q) for q in np.percentile(known, (1, 99)))
     reach = FAR * (outer - inner) or math.inf
     low, high = max(low, inner - reach), min(high, outer + reach)
-    high = 1.0 if low == high == 0 else high  # most series of zeros are rewards or shares, which have a scale up to 1
+    high = 1.0 if low == high == 0 else high  # most series of zeros are rewards or shares, whose scale ends at 1
     margin = 0.05 * (high - low) or abs(high) * 0.05
     return Scale(low - margin, high + margin, False)
 
@@ -313,7 +314,7 @@ def smoothed(values: np.ndarray) -> np.ndarray:
 
 
 def _findings_of(panel: Panel) -> list[Finding]:
-    """Return the most severe findings of this series, the worst finding last, so that it is drawn on top."""
+    """Return the most severe findings about this series, the worst last, so that it is drawn on top."""
     found = [f for f in panel.ground.diagnosis.findings if panel.field in f.columns and f.level > Severity.INFO]
     return sorted(found, key=lambda f: (f is panel.ground.main, f.level))[-SHADED:]
 
@@ -341,7 +342,7 @@ def _onset(ground: Ground) -> str:
 
 
 def _normal(field: str, scale: Scale) -> tuple[str, str] | None:
-    """Return the top and the height of the range in which the check of the series does not warn."""
+    """Return the top and the height of the range in which the check of this series does not warn."""
     if field not in RANGES:
         return None
     bottom, top = scale.at(np.array(healthy()[field], float))

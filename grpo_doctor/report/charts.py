@@ -48,7 +48,7 @@ VITALS = (
 """Series to draw if no finding names one."""
 
 TOGETHER = {"reward_mean": "eval_score", "success_rate": "eval_score"}
-"""Pairs of series that are drawn in one chart if their scales are similar."""
+"""Pairs of series that share a chart if their scales are similar."""
 ALIKE = 0.2
 """Minimum share of a common axis that each of two series must cover."""
 
@@ -144,8 +144,8 @@ def decisive(diagnosis: Diagnosis, shown: Sequence[Panel]) -> Panel | None:
 
 
 def _second(diagnosis: Diagnosis, field: str) -> str:
-    """Return the series to draw in the same chart as this field. The result is empty if the field has no second series,
-    or if one of the two series would be flat."""
+    """Return the series to draw in the same chart as this field; empty if there is none, or if one of the two series
+    would be flat."""
     other = TOGETHER.get(field, "")
     if not other or not _drawable(diagnosis, other):
         return ""
@@ -206,7 +206,7 @@ def _drawable(diagnosis: Diagnosis, field: str) -> bool:
 
 
 def decimated(x: np.ndarray, y: np.ndarray, bins: int = BINS) -> tuple[np.ndarray, np.ndarray]:
-    """Return at most two points per bin, the smallest and largest, in order; unknown values interrupt the line."""
+    """Return at most two points per bin, the smallest and the largest, in order. Unknown values interrupt the line."""
     if len(x) <= 2 * bins:
         return x, y
     kept: list[int] = []

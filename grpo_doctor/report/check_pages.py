@@ -55,7 +55,7 @@ NOTATIONS = {
         "The example is an adapter for the probe. It imports from `my_trainer`, a trainer without bugs."
     ),
 }
-"""Introduction of an example on the page, by the beginning of the example."""
+"""Introduction of an example on the page, by the first words of the example."""
 MEASURED = "Measured on faults of the built-in engine"
 ORDER = (
     "What it sees", "What the probe does", "Why it matters", "Example", "Remedy", "Steps", "What else it could be",
@@ -86,7 +86,7 @@ KINDS = {
         "simulated runs with a drift planted in the rollouts",
     ),
 }
-"""Kinds of evidence that `tests/seen.py` counts, with the singular and plural of the noun for each."""
+"""Kinds of evidence that `tests/seen.py` counts, each with the singular and the plural of its noun."""
 
 
 def _need(fields: Sequence[str]) -> str:

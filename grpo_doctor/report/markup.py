@@ -1,4 +1,5 @@
-"""Strict templates. For HTML pages, also digests for the content security policy, and safe embedding of data."""
+"""Renders strict templates. For HTML pages, also computes the digests of the content security policy, and embeds data
+safely."""
 
 from __future__ import annotations
 

@@ -45,15 +45,15 @@ TOLD = 40
 
 
 COUNT_OF_GPUS = "world_size"
-"""The setting from which reports compute GPU-hours; no check of a run requires it."""
+"""The setting from which reports compute GPU-hours; no check of a run needs it."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Options of a report. ``excused`` maps (source, code) to the reason why a finding does not fail the gate. ``rest``
-    names the option or report that shows what a text report omits. ``suppressions`` lists active suppressions, which
-    every report names. ``refresh`` is the interval, in seconds, at which a page reloads itself while its run continues.
-    ``back`` is the page of the fleet to which a page links back. ``gpu_cost`` is the price of one GPU-hour in
-    dollars."""
+    names the option or report that shows the parts that a text report omits. ``suppressions`` lists active
+    suppressions, which every report names. ``refresh`` is the interval, in seconds, at which a page reloads itself
+    while its run continues. ``back`` is the fleet page to which the page of a run links back. ``gpu_cost`` is the price
+    of one GPU-hour in dollars."""
 
     samples: bool = True
     color: bool = False
@@ -107,7 +107,7 @@ class Story(NamedTuple):
 
 
 def story(diagnosis: Diagnosis) -> Story:
-    """Sort the findings into the finding of the headline, its symptoms, other findings, and notes."""
+    """Split the findings into the finding of the headline, its symptoms, other findings, and notes."""
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     explained = {main.code} if main else set()
     before = 0
@@ -122,15 +122,16 @@ def story(diagnosis: Diagnosis) -> Story:
 
 
 def leading(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding that a list of runs shows: the cause, or else the first finding, if it is at least a
-    warning."""
+    """Return the finding that a list of runs shows: the cause or, without a cause, the first finding if it is at least
+    a warning."""
     cause = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     first = cause or (diagnosis.findings[0] if diagnosis.findings else None)
     return first if first is not None and first.level >= Severity.WARNING else None
 
 
 def begun(diagnosis: Diagnosis) -> Finding | None:
-    """Return the finding whose onset is that of the run: the outcome, or else the finding that a list of runs shows."""
+    """Return the finding whose onset is the onset of the run: the outcome or, without an outcome, the finding that a
+    list of runs shows."""
     return diagnosis.finding(diagnosis.outcome or "") or leading(diagnosis)
 
 
@@ -175,8 +176,8 @@ def sure(finding: Finding) -> str:
 
 
 def since(finding: Finding) -> str:
-    """Return the onset in words. A finding that begins at step 0, or that is about code or a configuration, has existed
-    from the start."""
+    """Return the onset in words. For a finding that begins at step 0, or that is about code or a configuration, the
+    onset is the start."""
     if finding.cleared and finding.onset_step == finding.last_step:
         return f"at step {finding.onset_step}, cleared"
     if finding.cleared:
@@ -224,7 +225,7 @@ def cost(diagnosis: Diagnosis, gpu_cost: float | None = None) -> str:
 
 
 def first_screen(main: Finding, diagnosis: Diagnosis, gpu_cost: float | None = None) -> dict[str, str]:
-    """Return, in order, the first facts that a report states about its leading finding.
+    """Return the first facts that a report states about its leading finding, in order.
 
     "when" is the onset of the problem; if the cause began at another step, that step follows.
     """
@@ -280,8 +281,8 @@ KEY_SETTINGS = {
 
 
 def title(diagnosis: Diagnosis) -> str:
-    """Return the name that a run declares, or else the name of its file. If many logs have this file name, include the
-    folder."""
+    """Return the name that a run declares or, without such a name, the name of its file. If many logs have this file
+    name, include the folder."""
     declared = next((str(v) for n in NAMED if (v := diagnosis.settings.get(n))), "")
     path = Path(diagnosis.source)
     usual = path.stem in ("records", "metrics", "log_history", "trainer_state", "train", "training", "output", "log")
@@ -303,7 +304,7 @@ def head(diagnosis: Diagnosis) -> list[tuple[str, str]]:
 
 
 def facts(diagnosis: Diagnosis) -> list[tuple[str, str]]:
-    """Return the names and values of the facts in the header of a run. Findings about code or a configuration have no
+    """Return the names and values of the facts in the header of a run. Diagnoses of code or a configuration have no
     steps."""
     apart = diagnosis.steps > 1 and at_intervals(diagnosis.steps, int(np.ptp(diagnosis.run.steps)))
     steps = counted(diagnosis.steps, "row" if apart else "step")
@@ -364,7 +365,7 @@ def coverage(diagnosis: Diagnosis) -> str:
 
 
 class About(NamedTuple):
-    """The purpose of a check, for a report that is read without the documentation."""
+    """The explanation of a check, for a report that is read without the documentation."""
 
     what: str
     sees: str
@@ -450,7 +451,7 @@ def fenced(text: str) -> str:
 
 
 def responses(diagnosis: Diagnosis) -> list[Sample]:
-    """Return a few responses from the step with responses that is nearest to the detection, invalid responses first."""
+    """Return a few responses, invalid ones first, from the step nearest to the detection that has responses."""
     run = diagnosis.run
     main = diagnosis.finding(diagnosis.cause) if diagnosis.cause else None
     if main is None or not run.samples:
@@ -474,7 +475,7 @@ def spread(these: Sequence[int], most: int) -> list[int]:
 
 
 def steps_for(remedy: Remedy, who: str | None) -> tuple[list[Step], list[Step]]:
-    """Return the steps of a remedy for one framework (or else for a custom trainer), and the steps for other
+    """Return the steps of a remedy for one framework (if there are none, for a custom trainer), and the steps for other
     frameworks."""
     own = [s for s in remedy.steps if s.who == who] or [s for s in remedy.steps if s.who == "by-hand"]
     return (own, [s for s in remedy.steps if s not in own]) if own else (list(remedy.steps), [])

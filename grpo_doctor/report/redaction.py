@@ -26,7 +26,7 @@ RANDOM_BITS = 4.2
 """Minimum entropy, in bits per character, of a random word of mixed case and digits. English words joined by
 underscores stay below 4, while random base64 of 32 characters has 4.4 to 4.9."""
 UNBROKEN = 14
-"""Minimum length of the longest part without separators in a random word. Names of models and files have shorter
+"""Minimum length of the longest part of a random word between separators. Names of models and files have shorter
 parts."""
 CHANGES = 0.15
 """Minimum share of neighbouring characters of a random word that differ in class (upper case, lower case, digit). The
@@ -37,8 +37,8 @@ names, and 1.7 in random base64."""
 LINES = 64
 """Number of lines that are searched together for signs of a secret."""
 KNOWN = 100_000
-"""Maximum number of cached words that are not a sign of a secret. Because of the cache, a log key is checked once and
-not on every line."""
+"""Maximum number of cached words that are not a sign of a secret. Because of the cache, a log key is checked only
+once."""
 
 # Patterns for texts that few reports contain are strings, which `re` compiles on first use.
 _BLOCK = (
@@ -129,7 +129,7 @@ FORMULA = "=+-@\t\r"
 
 
 def redact(text: str) -> str:
-    """Return the text without anything in the shape of a secret; see the module and ``secret_shapes.toml``."""
+    """Return the text without anything that has the shape of a secret; see the module and ``secret_shapes.toml``."""
     if "-----BEGIN" in text:
         text = re.sub(_BLOCK, REDACTED, text)
     lines = text.split("\n")
@@ -229,7 +229,7 @@ def _secret_value(line: str, found: re.Match[str]) -> tuple[int, int, str] | Non
 
 
 def _without_random(found: re.Match[str]) -> str:
-    """Return a long word without its random parts. A word with more than two slashes is a path, and is judged part by
+    """Return a long word without its random parts. A word with more than two slashes is a path and is judged part by
     part."""
     word = found[0]
     parts = word.split("/") if word.count("/") > 2 else [word]
@@ -251,7 +251,7 @@ def _identifies(word: str, text: str, place: int) -> bool:
 
 
 def _looks_random(word: str) -> bool:
-    """Return whether a long word is a key rather than a name, because its characters of several classes are in random
+    """Return whether a long word is a key and not a name, because its characters belong to several classes in random
     order."""
     if len(word) < RANDOM_LENGTH:
         return False

@@ -21,7 +21,7 @@ VERDICT = {"failing": "bold white on red", "suspect": "bold black on yellow", "h
 LEVEL = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "cyan"}
 """Style of each severity."""
 PIECE = re.compile(r"_*(?:[^\s/_-]|-(?![^\W\d]))*(?:\s+|/+|_+\s*|-+(?=[^\W\d])|$)")
-"""Matches a part of a name, after which a line may end. The sign of a number, and underscores before a name, belong to
+"""Matches a part of a name, after which a line may end. The sign of a number and underscores before a name belong to
 the part."""
 
 BARS = "▁▂▃▄▅▆▇█"

@@ -1,4 +1,4 @@
-"""Extracts the final answer of a response and compares it with a reference answer."""
+"""Extracts the final answer from a response and compares it with a reference answer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def agrees(answer: str, references: Sequence[str]) -> bool | None:
 
 
 def _last(reference: str) -> str:
-    """Return the final answer in a reference, which may be a whole solution."""
+    """Return the final answer in a reference, which may be a complete solution."""
     marked = final_answer(reference)
     return reference if marked is None else marked
 

@@ -62,7 +62,7 @@ class _Layout(NamedTuple):
     texts: frozenset[str]
     """Keys of the prompt and the response."""
     spare: tuple[str, ...]
-    """Keys without a known meaning. One of the keys may be the reward."""
+    """Keys without a known meaning. One of them may be the reward."""
     numbered: tuple[tuple[tuple[str, str], ...], ...]
     """Numbered keys and their names, grouped by number, if a row has several responses, as in ``output_1`` and
     ``score_1``."""
@@ -75,7 +75,7 @@ def _layout(keys: tuple[str, ...]) -> _Layout:
         if (told := meaning(str(key))) is not None:
             found.setdefault(told[0], []).append((told[1], key))
     places = {field: tuple(key for _, key in sorted(held)) for field, held in found.items()}
-    if places.keys() == {"group", "reference"}:  # the row is a solution; its question is elsewhere
+    if places.keys() == {"group", "reference"}:  # the row contains a solution without its question
         places["response"] = places.pop("reference")
     taken = {key for field, held in places.items() if field != "success" for key in held}
     texts = frozenset((*places.get("prompt", ()), *places.get("response", ())))

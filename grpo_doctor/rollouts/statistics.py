@@ -1,5 +1,5 @@
-"""Computes the record fields of a step from its samples. Memory use grows by only a few numbers per sample, because few
-texts are kept."""
+"""Computes the record fields of a step from its samples. Few texts are kept, so memory use grows by only a few numbers
+per sample."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ minimum is lower than the share of responses that are examined."""
 _TEMPLATE = 3
 """Minimum number of prompts with the same response for the response to count as independent of the prompt."""
 _RULE = 0.5
-"""Minimum share of responses with a marked answer for a marked answer to be the required format."""
+"""Minimum share of responses with a marked answer at which a marked answer counts as the required format."""
 _LONGER = 1.25
 """Multiple of the mean length of correct responses above which a wrong response is long."""
 _SHORT = 40
@@ -251,8 +251,8 @@ class _Step:
         return _mean(self._column("answered"))
 
     def text_fields(self, tools: bool = False, answers: bool = False) -> dict[str, Any]:
-        """Return means over responses. With ``tools``, a response without a call has 0 calls. With ``answers``, a
-        response without a marked answer is invalid, unless the log or the prompt requires another format."""
+        """Return means over responses. If ``tools`` is set, a response without a call has 0 calls. If ``answers`` is
+        set, a response without a marked answer is invalid, unless the log or the prompt requires another format."""
         if not len(self.texts):
             return {}
         if tools:
@@ -428,9 +428,9 @@ def _repeated(calls: Sequence[Call]) -> int:
 
 
 def _paid(reward: float, success: float, low: float, high: float) -> float:
-    """Return 1 for a correct response and 0 for a wrong response. If the success of a response is unknown, the response
-    is correct if its reward is in the upper half of the range of rewards. If all rewards are equal, a reward above 0
-    counts as correct."""
+    """Return 1 for a correct response and 0 for a wrong response. A response of unknown success counts as correct if
+    its reward is in the upper half of the range of rewards. If all rewards are equal, a reward above 0 counts as
+    correct."""
     if success == success:
         return float(success > 0.5)
     border = (low + high) / 2 if high > low else 0.0
@@ -467,8 +467,8 @@ def recovery(compared: list[tuple[int, frozenset[str]]]) -> float:
     prompt.
 
     The result is 0 for shuffled prompts, and 1 if the most similar response always belongs to the same prompt. If
-    several responses are equally similar, the share of these responses that belongs to the same prompt counts. The
-    result is NaN if no two responses, or all responses, belong to the same prompt.
+    several responses are equally similar, the result uses the share of them that belongs to the same prompt. The result
+    is NaN if no two responses, or all responses, belong to the same prompt.
     """
     groups = np.array([group for group, _ in compared])
     n = len(groups)

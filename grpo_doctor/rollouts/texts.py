@@ -1,4 +1,4 @@
-"""Analyses the text of a response: loops, copies of the prompt, refusals, and scripts."""
+"""Analyses the text of a response: loops, copies of the prompt, refusals, and writing systems."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def refuses(text: str) -> bool:
 
 @lru_cache(256)
 def scripts(text: str) -> Mapping[str, int]:
-    """Count the letters of a text by script."""
+    """Count the letters of a text by writing system."""
     plain = len(text.encode("ascii", "ignore").translate(None, _NO_LETTERS))
     if text.isascii():
         return {"latin": plain}
@@ -71,11 +71,11 @@ def scripts(text: str) -> Mapping[str, int]:
 
 
 OWN = 0.1
-"""Minimum share of the prompts' letters for a script to count as a script of the prompts."""
+"""Minimum share of the prompts' letters at which a writing system counts as used by the prompts."""
 
 
 def foreign(written: Mapping[str, int], asked: Mapping[str, int]) -> float:
-    """Return the share of letters in scripts that the prompts do not use; NaN without letters."""
+    """Return the share of letters in writing systems that the prompts do not use; NaN without letters."""
     letters, own = sum(written.values()), OWN * sum(asked.values())
     if not letters or not own:
         return float("nan")

@@ -2,7 +2,7 @@
 
 A check is a plain function over columns. The function is called once, with symbolic columns, and describes what to
 compute from the rows. A check has no state and receives no values. A `Plan` runs the description over whole blocks of
-rows when a log is analysed, and row by row for a live run. Block by block and row by row, the findings are the same.
+rows when a log is analysed, and row by row for a live run. Both ways give the same findings.
 """
 
 from .expression import (

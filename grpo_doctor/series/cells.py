@@ -1,8 +1,8 @@
 """Cells: the state of columns that depend on earlier rows, with one class for each kind of state.
 
-A cell itself has no state. A cell creates the first state, and computes the next state and a value from a state and a
-row. A cell returns the same results for a block of rows as for its rows one by one. A state is never changed in place,
-so a stored state is a snapshot. Cells with equal parameters are equal.
+A cell itself has no state. It creates the first state, and computes the next state and a value from a state and a row.
+A block of rows gives the same results as its rows one by one. A state is never changed in place, so a stored state is a
+snapshot. Cells with equal parameters are equal.
 """
 
 from __future__ import annotations
@@ -164,8 +164,8 @@ class Previous(Struct, frozen=True):
 
 
 class Began(Struct, frozen=True):
-    """Onset of an episode with pauses. A pause belongs to the episode if it is at most as long as the episode so far,
-    or at most 10 rows.
+    """Onset of an episode with pauses. A pause belongs to the episode if it is at most as long as the episode so far or
+    lasts at most 10 rows.
 
     State: the first and the last row of the episode, whether the quantity was off its first level on the last row, the
     step at which it left that level, and the onset.

@@ -1,12 +1,12 @@
 """Finds changes in the level of a series that explain the series much better than autocorrelated noise does. A change
 is a step, which lasts to the end of the series, or a stretch between two steps.
 
-Autocorrelated noise looks like a change in level, and fitting a step to it hides the autocorrelation. Two likelihoods,
-with and without the step, are therefore compared for noise with any lag-1 autocorrelation up to `ALONG` (Picard, Adv.
-Appl. Probab. 1985). Terms are added one by one, each at the position at which it explains the most. A stretch is one
-term (Olshen et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best score is kept,
-because a dip may be visible only together with the step that follows the dip. Slow changes are fitted as slopes. A fall
-is a slope or several levels, and a gain is a slope or a single step.
+Autocorrelated noise looks like a change in level, and fitting a step to such noise hides its autocorrelation. The
+likelihoods with and without the step are therefore compared for noise with any lag-1 autocorrelation up to `ALONG`
+(Picard, Adv. Appl. Probab. 1985). Terms are added one by one, each at the position at which it explains the most. A
+stretch is one term (Olshen et al., circular binary segmentation, Biostatistics 2004). The number of terms with the best
+score is kept, because a dip may be visible only together with the step that follows it. Slow changes are fitted as
+slopes. A fall is a slope or several levels, and a gain is a slope or a single step.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from .noise_model import LENGTHS, Noise, mean, noise_left
 
 ALONG = 0.6
 """The largest lag-1 autocorrelation that counts as noise. A larger autocorrelation is attributed to changes in level.
-The autocorrelation of most public rewards is below half of `ALONG` (`benchmarks.corpus.autocorrelation`)."""
+Most public rewards have an autocorrelation below half of `ALONG` (`benchmarks.corpus.autocorrelation`)."""
 STEP, MORE, SLOPE = 23.0, 4.0, 22.0
 """The minimum evidence n log(S0/S1), where S0 and S1 are the sums of the squared innovations without and with the term.
 `STEP` is the limit for a step, `MORE` for each additional parameter, and `SLOPE` for a slope. Additional parameters are

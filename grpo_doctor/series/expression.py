@@ -3,8 +3,8 @@
 A check is called once, with symbolic columns. Every operator and every function below creates a column that records its
 operation and inputs. `series.plan` runs the operations. Unknown values are NaN, and no comparison with NaN is true.
 
-If the functions are called with numpy arrays, they compute at once (`apply`). A check therefore also runs eagerly, with
-``print``, breakpoints and ``if``: `diagnosis.eager`.
+If the functions are called with numpy arrays, they compute immediately (`apply`). A check therefore also runs eagerly,
+with ``print``, breakpoints and ``if``: `diagnosis.eager`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Argument(NamedTuple):
 
 
 class RowNumber(NamedTuple):
-    """Number of rows so far, including the current row."""
+    """The number of rows so far, including the current row."""
 
 
 class Operation(NamedTuple):
@@ -82,7 +82,7 @@ def apply(operation: Any, *inputs: Any) -> Any:
 
 @cache
 def _applied(ufunc: np.ufunc) -> Operation:
-    """Return the same operation object for a ufunc each time, so that plans recognise equal columns."""
+    """Return the same operation object for a ufunc at each call, so that plans recognise equal columns."""
     return Operation(lambda *values: ufunc(*values).item(), ufunc)
 
 

@@ -46,9 +46,8 @@ class Noise(Struct, frozen=True):
 
 @cache
 def _spans(rows: int) -> tuple[tuple[int, float, float], ...]:
-    """Return the lengths of the short and the long window. Each length is followed by two factors that multiply the
-    noise. The first factor applies to a window's mean minus a single value, and the second to the difference between
-    two means."""
+    """Return the lengths of the short and the long window, each followed by two factors that multiply the noise. The
+    first factor applies to a window's mean minus a single value, and the second to the difference between two means."""
     return tuple((n, math.sqrt(1 + 1 / n), math.sqrt(2 / n)) for n in (rows, 4 * rows))
 
 

@@ -1,13 +1,13 @@
-"""Estimates the noise of a series after fitting a level, a slope and steps. The module also estimates the standard
-error of means of the series.
+"""Estimates the noise of a series after fitting a level, a slope and steps, and the standard error of means of the
+series.
 
-The residuals after an ordinary least-squares fit of a level, a slope and some steps count as noise. The variance of the
+The residuals of an ordinary least-squares fit of a level, a slope and some steps count as noise. The variance of the
 innovations is used as the variance of the noise, because the steps absorb slow changes. The lag-1 autocorrelation is
 corrected for the bias -f/n of f fitted terms in n bins of white noise (Marriott and Pope, Biometrika 1954). The
 variance and the autocorrelation give the standard error of a mean of k bins under an AR(1) model. The squared standard
 error is the long-run variance divided by k, and at most the variance of one bin. The remaining bias for autocorrelated
 noise is not corrected, because there are too few bins. If a row is the mean of many steps, its noise is measured
-without correction.
+without this correction.
 """
 
 from __future__ import annotations

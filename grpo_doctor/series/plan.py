@@ -1,9 +1,9 @@
 """Runs the computation that a function over columns describes, row by row or block by block.
 
-The function is called once, with symbolic columns. The function returns a graph, which a plan sorts into the order of
-computation. Equal parts are computed once, and every cell has a place in the memory. A plan has no state and may be
-shared between runs. A memory belongs to one run. For single rows, the plan generates one Python function at the first
-row. For a block of rows, the plan computes one array after another.
+The function is called once with symbolic columns and returns a graph, which a plan sorts into the order of computation.
+Equal parts are computed once, and every cell has a place in the memory. A plan has no state and may be shared between
+runs. A memory belongs to one run. For single rows, the plan generates one Python function at the first row. For a block
+of rows, it computes one array after another.
 """
 
 from __future__ import annotations
@@ -126,9 +126,9 @@ class Plan:
     def block(self, memory: Memory, arguments: Sequence[Any], rows: int) -> tuple[Memory, Any]:
         """Return the memory after a number of rows, and the values of the rows as arrays.
 
-        Values of ``shown`` are a list of arrays. If the plan has ``told``, the result is None if no ``shown`` column is
-        true on any row. If a ``shown`` column is true on any row, the result is the values of ``shown`` and ``told``. A
-        constant value of ``told`` remains a single number.
+        Values of ``shown`` are a list of arrays. If the plan has ``told``, the result is None unless a ``shown`` column
+        is true on some row. Otherwise, the result is the values of ``shown`` and ``told``. A constant value of ``told``
+        remains a single number.
         """
         block = _Block(self, memory, arguments, rows)
         for i in self.placed:

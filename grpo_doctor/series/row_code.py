@@ -1,6 +1,6 @@
 """Generates the Python function that computes a plan on one row.
 
-A live step runs the functions of all checks once, so that the time depends on the number of executed instructions. A
+A live step runs the functions of all checks once, so its time depends on the number of executed instructions. A
 value that is used once therefore becomes part of the expression that uses it. If only one part of an `&`, an `|` or a
 `where` needs a value, the value is computed only when that part is evaluated.
 """
@@ -129,8 +129,8 @@ class RowCode:
         return only if part in only else set()
 
     def _branch(self, i: int, bodies: Mapping[int, list[str]]) -> list[str]:
-        """Return the statements that compute a value of which some parts are computed only if they decide, given the
-        statements that compute these parts."""
+        """Return the statements that compute a value. Some parts of the value, for which statements are given, are
+        computed only if they decide."""
         operation, inputs, _ = self.steps[i]
         first, *others = inputs if operation.code == WHERE else sorted(inputs, key=bodies.__contains__)
         texts = [self.texts[k] for k in (first, *others)]
@@ -179,8 +179,7 @@ class RowCode:
         return code.replace("{given}", given)
 
     def _assigned(self, i: int, code: str) -> list[str]:
-        """Return the statement that assigns a value; no statement if the value is used once, as part of an
-        expression."""
+        """Return the statement that assigns a value; none if the value is used once, as part of an expression."""
         depth = 1 + max((self.depths[k] for k in self.steps[i].inputs), default=0)
         if self.uses[i] == 1 and depth < DEEPEST:
             self.depths[i], self.texts[i] = depth, f"({code})"

@@ -1,10 +1,10 @@
 """Follows a success series and classifies it as learned, solved, fallen, always at its minimum, flat, or unknown.
 
 A `Trajectory` receives the values of one series: reward, success rate, held-out score, or a negated loss. Values may be
-added row by row or block by block, with the same result. A trajectory needs bounded memory: it stores means over at
-most `BINS` bins of equal width, and doubles the width as the run grows. The series is judged whenever a bin is full, so
-the results for a live run and for its log are the same at every row. `series.trend` classifies the series,
-`series.noise_model` estimates the noise, and `series.changepoint` finds changes in level.
+added row by row or block by block, with the same result. The memory of a trajectory is bounded: it stores means over at
+most `BINS` bins of equal width and doubles the width as the run grows. The series is judged whenever a bin is full, so
+a live run and its log give the same results at every row. `series.trend` classifies the series, `series.noise_model`
+estimates the noise, and `series.changepoint` finds changes in level.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ BINS = 128
 LONGEST = 60
 """Maximum length of a component's name in reports, in characters."""
 MEANT, VALID = "reward_meant", "valid_rate"
-"""`MEANT`: the task reward without formatting rewards. `VALID`: the share of valid responses. The two series are judged
-like success but do not count as success. Checks use these two series to decide whether a gain is only a gain in
-formatting, or comes at the expense of valid responses."""
+"""`MEANT`: the task reward without formatting rewards. `VALID`: the share of valid responses. Both series are judged
+like success but do not count as success. Checks use them to decide whether a gain is only a gain in formatting, or
+comes at the expense of valid responses."""
 FOLLOWED = {"reward": "reward_mean", "success": "success_rate", "eval": "eval_score", "meant": MEANT, "valid": VALID}
 """Series that are judged at every row. The keys are the prefixes of the corresponding check parameters."""
 
@@ -72,8 +72,8 @@ TURNED = {"loss": "loss", "eval_loss": "held-out loss"}
 def success_of(run_type: str) -> dict[str, Trajectory]:
     """Return an empty `Trajectory` by field, for the success series of a run of this type and for the related series.
 
-    Margins count as measured far apart like held-out scores, because each batch has different pairs. This matters for
-    short series only, whose ranks are then tested.
+    Like held-out scores, margins count as measured far apart, because each batch has different pairs. This matters only
+    for short series, whose ranks are then tested.
     """
     turned = () if run_type == "rl" else TURNED
     pairs = ("reward_margin",) if run_type == "preference" else ()

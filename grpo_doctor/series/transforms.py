@@ -1,7 +1,7 @@
 """Transforms with memory, which create columns whose value on a row depends on earlier rows.
 
 Each transform creates a node of the expression and has no state. The plan keeps the memory of a transform as a state of
-`series.cells`. A transform gives the same values row by row, block by block and over the whole run.
+its cell (`series.cells`). A transform gives the same values row by row, block by block and over the whole run.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def moving_median(x: Column, rows: int) -> Column:
 
 
 def leaps(x: Column, rows: int, times: float, above: float) -> Column:
-    """Whether a value is larger than ``above``, and larger than ``times`` the median of the ``rows`` previous rows."""
+    """Whether a value is larger than ``above`` and larger than ``times`` the median of the ``rows`` previous rows."""
     return (x > times * abs(moving_median(previous(x), rows))) & (x > above)
 
 
@@ -162,8 +162,8 @@ def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *
 
 
 def gained(x: Column, rows: int = 5) -> Column:
-    """Whether the recent mean is 2.5 standard errors above the first value, or above the mean of the first values. The
-    mean of the first values is taken over a window of the same length.
+    """Whether the recent mean is 2.5 standard errors above the first value, or above the mean of the first values over
+    a window of the same length.
 
     The first row precedes any update, but may be an outlier of a small batch. The first mean is stable, but hides the
     effect of the first updates. A gain over the first value or over the first mean is sufficient. Means are over

@@ -1,4 +1,5 @@
-"""Classifies a success series as risen, fallen, solved or always at its minimum, and finds the step of the change.
+"""Classifies a success series as risen, fallen, solved or always at its minimum, and finds the step at which it
+changed.
 
 **Tests.** The tests use means of windows that span a quarter, an eighth and a sixteenth of the run, and at least three
 bins. The test for a gain compares the last quarter with the first window. The test for a fall compares the last window,
@@ -11,7 +12,7 @@ With few held-out scores, an exact rank test (`series.rank_test`) is also used. 
 gain. A series has fallen if the scores after the highest score decrease. Held-out scores are measured far apart, so
 their noise is independent.
 
-**Dates.** A change begins where a split of the bins into two constant levels has the smallest squared error.
+**Onset.** A change begins where a split of the bins into two constant levels has the smallest squared error.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ LEAST = 8
 """Minimum number of rows at which a gain can be distinguished from noise. The fit then leaves two degrees of
 freedom."""
 RISE, FALL = 2.9, 4.6
-"""`RISE`: critical value of a gain. `FALL`: critical value of a fall. The values are in standard errors, and apply to a
-standard error that is known exactly; see `critical`."""
+"""`RISE`: critical value of a gain. `FALL`: critical value of a fall. The values are in standard errors and apply if
+the standard error is known exactly; see `critical`."""
 MATTERS, LOST = 0.15, 0.3
 """`MATTERS`: share of the best level that a series must lose for a fall to be reported. `LOST`: share of the best level
 that a series must lose for the fall to be a failure."""
@@ -344,10 +345,10 @@ class Standing:
         return sorted(((drop.best - drop.end) / self._reach(drop), drop) for drop in self._drops)[::-1]
 
     def _reach(self, drop: Drop) -> float:
-        """Return the maximum difference between the two windows of a drop that noise can explain. The result is the
+        """Return the largest difference between the two windows of a drop that noise can explain. The result is the
         smallest of up to three estimates. The noise of the whole run is always estimated. The noise of the two windows
-        is also estimated, because a reward at its minimum has almost no noise. After a recent collapse, the noise of
-        the earlier values is also estimated, because the collapse dominates the noise of a short run.
+        is estimated separately, because a reward at its minimum has almost no noise. After a recent collapse, the noise
+        of the earlier values is also estimated, because the collapse dominates the noise of a short run.
         """
         (best, end, peak, wide, k), noise = drop, self._noise
         further = APART if self._few else 1.0
@@ -425,7 +426,7 @@ class Standing:
         return min(float((sums[k:] - sums[:-k]).min()) / k for k in self._lengths)
 
     def _grade(self, drop: Drop) -> int:
-        """Grade a drop that is larger than the noise by its importance: 0, 1 or 2."""
+        """Return the importance of a drop that is larger than the noise: 0, 1 or 2."""
         best, end = drop.best, drop.end
         if best - end <= LEAST_FALL * max(abs(best), abs(end)):
             return 0

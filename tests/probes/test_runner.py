@@ -123,7 +123,7 @@ def test_code_that_leaves_the_process_or_cannot_say_why_is_reported_too(tmp_path
     def mute(rewards: torch.Tensor) -> torch.Tensor:
         raise Wordless
 
-    for seam, words in ((leaves, "raised SystemExit"), (mute, "(its own words cannot be had)")):
+    for seam, words in ((leaves, "raised SystemExit"), (mute, "(the error has no readable message)")):
         diagnosis = run_probes(Adapter(seams={"advantages": seam}), catalogue=load().select(["ADV006"]))
         assert diagnosis.verdict == "unjudged"
         assert words in diagnosis.notes[0]

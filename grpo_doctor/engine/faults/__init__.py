@@ -1,7 +1,7 @@
 """Bugs of real trainers that can be enabled by name.
 
 A fault is a subclass of `Engine` that overrides one method or a few settings. Several faults can be combined. The
-docstring of a fault describes the bug and its origin, such as a public repository or an issue. Settings of the user
+docstring of a fault describes the bug and its origin, such as a public repository or an issue. The user's settings
 override the settings of the fault.
 """
 

@@ -46,7 +46,8 @@ class TrainModeGeneration(Fault):
 class StaleRolloutWeights(Fault):
     """Keeps the initial weights in the rollout engine.
 
-    Origin: inference engines that do not receive new weights (vLLM sync threads in the catalogue, GEN002).
+    Origin: inference engines that do not receive new weights (issue threads about vLLM's weight synchronisation, see
+        GEN002).
     """
 
     named_by = ("GEN002", "RAT004")
@@ -115,7 +116,7 @@ class PenaltyOverPrompt(Fault):
 
 
 class MinNewTokens(Fault):
-    """Suppresses EOS for longer than a correct answer.
+    """Suppresses EOS until the response is longer than a correct answer.
 
     Origin: the EOS suppressor of BoBaCai/grpo-dual, which fired on nine answers in ten.
     """

@@ -105,7 +105,7 @@ class KlOnUnformattedPrompt(Fault):
 class LrTooHigh(Fault):
     """Sets the learning rate a hundred times too high: the policy is destroyed within a few steps.
 
-    Origin: LoRA learning rates used for full fine-tuning, the most common mistake.
+    Origin: learning rates for LoRA that are used for full fine-tuning, the most common mistake.
     """
 
     named_by = ("STL003", "UPD004")
@@ -116,7 +116,7 @@ class LrTooHigh(Fault):
 class LrTooLow(Fault):
     """Sets the learning rate a thousand times too low: the policy does not change.
 
-    Origin: full fine-tuning rates used for LoRA; a scheduler that decays to 0 too early.
+    Origin: learning rates for full fine-tuning that are used for LoRA; a scheduler that decays to 0 too early.
     """
 
     named_by = ("STL003", "STL001")

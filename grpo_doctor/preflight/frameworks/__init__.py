@@ -49,7 +49,7 @@ class Evidence(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 class Removal(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The version that removed a key, and the replacement for the removed key."""
+    """The version that removed a key, and the replacement for this key."""
 
     since: str
     instead: str = ""
@@ -74,7 +74,7 @@ class When(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 class Forks(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The modules, sections and keys that only the framework has, and none of its forks.
+    """The modules, sections and keys that the framework has, but none of its forks.
 
     Attributes:
         episodes: keys that contain the group size in forks whose agents take several turns.

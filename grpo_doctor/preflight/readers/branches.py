@@ -16,7 +16,7 @@ class _Branch:
     Attributes:
         taken: True if the current branch certainly runs, False if it certainly does not run, and None if unknown.
         ruled_out: whether an earlier branch certainly runs.
-        unsure: whether it is unknown if an earlier branch runs.
+        unsure: whether an earlier branch may run.
         before: the variables at the start of a branch that does not run; otherwise None.
         of_options: whether the branch is a ``case`` over the arguments of the script.
     """

@@ -20,7 +20,7 @@ STARTS = frozenset(
 )
 """Functions of the standard library that start a command."""
 PROGRAMS = ("python", "torchrun", "accelerate", "deepspeed", "uv", "bash", "ray")
-"""Programs with which a list of words must begin to count as a command that starts a training."""
+"""Programs with which a list of words must begin to count as a command that starts training."""
 MANY = 50
 """Maximum number of commands per script."""
 FLAGS = 4
@@ -115,7 +115,7 @@ def _words(node: ast.List, script: Definitions) -> list[str]:
 
 
 def _text(node: ast.expr, script: Definitions, depth: int = 0) -> str | None:
-    """Return an expression as a word. Unknown parts become variables."""
+    """Return an expression as a word of a command. Unknown parts become variables."""
     if depth == DEPTH:
         return None
     if not depth:

@@ -68,8 +68,8 @@ class Datasets:
         return UNKNOWN if given is None else self._rows(given, holders[-1] if holders else None, trainer.lineno, 0)
 
     def _value(self, name: str, owner: Function | None, line: int) -> tuple[ast.expr, Function | None, int] | None:
-        """Return the last value of a name before a line, with the function and line of the assignment. Return None if a
-        branch may change the value."""
+        """Return the last value of a name before a line, with the function and line of the assignment; None if a branch
+        may change the value."""
         for scope in dict.fromkeys((owner, None)):
             if held := self.given.get((scope, name)):
                 before = [pair for pair in held if scope is not owner or pair[0] < line]
@@ -155,7 +155,7 @@ class Datasets:
         return Rows(words, whole and len(words) == len(row.keys), form)
 
     def _form(self, node: ast.expr, owner: Function | None, depth: int) -> Form:
-        """Return the form of the prompt that an expression creates; empty if the form is ambiguous."""
+        """Return the form of the prompt that an expression creates; empty if ambiguous."""
         match node:
             case ast.Name(id=name) if depth < DEEPEST:
                 found = self._value(name, owner, 1 << 30)

@@ -1,7 +1,7 @@
 """Resolves the names of a script: values, options, fields, and dictionaries with their items.
 
-The script is not executed. A name is followed to its expression in the script, in modules in the same folder, or in a
-configuration that the script loads.
+The script is not executed. Names are traced to expressions in the script, in modules in the same folder, or in
+configurations that the script loads.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ class Definitions(Gathered):
 
     @cached_property
     def _loads(self) -> dict[Path, tuple[int, Launch | ReadError]]:
-        """Return the configurations that the script loads: for each, the line that names it, and its content or the
+        """Return the configurations that the script loads, each with the line that names it and with its content or the
         error."""
         found: dict[Path, tuple[int, Launch | ReadError]] = {}
         for named, line in self._named_documents() if self.path else ():
@@ -220,7 +220,7 @@ class Definitions(Gathered):
         return [(word, line) for word, line in texts if line and word and _DOCUMENT.fullmatch(word)]
 
     def _latest(self, name: str) -> ast.expr | None:
-        """Return the last value of a name before the current line or, if there is none, its first value after that
+        """Return the last value of a name before the current line or, without such a value, its first value after that
         line.
 
         A branch that may not run does not change an earlier value. If branches set different values, the value is
@@ -239,7 +239,7 @@ class Definitions(Gathered):
         return None if isinstance(found, ast.Name) and found.id == name else found
 
     def _values_of(self, name: str) -> list[tuple[int, ast.expr, bool | None]]:
-        """Return the values assigned to a name, with their lines, and whether each assignment certainly runs.
+        """Return the values assigned to a name, each with its line and whether the assignment certainly runs.
         Assignments that do not run are omitted."""
         given = [(line, value, self.taken(line)) for line, value in self.values.get(name, [])[-VALUES:]]
         return [each for each in given if each[2] is not False]
@@ -256,7 +256,7 @@ class Definitions(Gathered):
         return False if False in told else None if None in told else True
 
     def _decided(self, branch: Branch) -> bool | None:
-        """Return whether a branch runs, or None if the script alone cannot decide whether the branch runs."""
+        """Return whether a branch runs; None if the script alone does not determine this."""
         if branch.test is None or len(self.deciding) == LINKS or branch in self.deciding:
             return None
         asked, self.at = self.at, branch.first
@@ -267,8 +267,8 @@ class Definitions(Gathered):
         return bool(value) == branch.wanted if told else None
 
     def _passed(self, name: str) -> ast.expr | None:
-        """Return the value that the script passes for a parameter if all calls agree; otherwise, return the parameter's
-        default."""
+        """Return the value that the script passes for a parameter if all calls agree; otherwise, the default of the
+        parameter."""
         passed = self._given({function for function, _ in self.parameters.get(name, [])}, name)
         return agreed([v for v in passed if not (isinstance(v, ast.Name) and v.id == name)]) or agreed(
             [value for _, value in self.parameters.get(name, [])]

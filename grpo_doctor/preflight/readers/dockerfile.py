@@ -1,4 +1,4 @@
-"""Converts Dockerfiles to shell scripts: run instructions become commands, and settings become variables."""
+"""Converts Dockerfiles to shell scripts: RUN instructions become commands, and settings become variables."""
 
 from __future__ import annotations
 

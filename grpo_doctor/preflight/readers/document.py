@@ -33,7 +33,7 @@ _GLOBAL = re.compile(r"(?m)^#\s*@package\s+_global_")
 BUILT_ON = 50
 """Maximum number of base configurations per file."""
 _DOTS = re.compile(r"(?<![\w\-\"'])(?:[\w\-\"']++[ \t]*+\.[ \t]*+){100}")
-"""Matches dotted TOML keys that are nested deeper than in any real configuration. Documents with these keys are
+"""Matches dotted TOML keys that are nested deeper than in any real configuration. Documents with such keys are
 rejected, because the parser's memory use grows with the square of the depth."""
 
 
@@ -192,7 +192,8 @@ def _unwrap(launch: Launch) -> None:
 
 
 def _sweep(launch: Launch) -> None:
-    """Read a W&B sweep. ``parameters.lr.value`` is a single value, while ``values`` and ranges are several values."""
+    """Read a W&B sweep. ``parameters.lr.value`` gives a single value, while ``values`` and ranges give several
+    values."""
     if any(e.key == "method" for e in launch.entries):
         launch.entries = [_of_sweep(e) if e.key.startswith("parameters.") else e for e in launch.entries]
 

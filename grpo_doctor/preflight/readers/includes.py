@@ -44,7 +44,7 @@ def follow(launch: Launch, path: Path, written: Mapping[str, str], scripts: bool
 
 
 def documents(written: Mapping[str, str], path: Path, by: str, before: Mapping[str, int] | None = None) -> list[Launch]:
-    """Return the documents that a notebook or script writes, with line numbers of the notebook or script. Instead of a
+    """Return the documents that a notebook or script writes, with line numbers of the notebook or script. For a
     document that cannot be read, a note is returned."""
     found: list[Launch] = []
     for name, text in written.items():
@@ -100,7 +100,7 @@ def _take(launch: Launch, path: Path, named: str, written: Mapping[str, str], on
 
 
 def _options_of_the_script(launch: Launch, path: Path, written: Mapping[str, str]) -> None:
-    """Add the defaults of options that a command omits, if the script that it starts is found, or was written by the
+    """Add the defaults of options that a command omits, if the script that it starts is found or was written by the
     file itself."""
     if any(not f.flat and f.starts(launch.program) for f in frameworks()):
         return  # the framework's table already contains these defaults

@@ -34,7 +34,7 @@ class Word:
 
 @dataclass
 class Statement:
-    """The words up to the end of a command. ``array`` is the name of an array whose elements the words are; empty for a
+    """The words up to the end of a command. ``array`` is the name of the array that the words define; empty for a
     command.
 
     ``document`` is the here-document that the command reads, ``line`` is its first line, and ``literal`` is whether its
@@ -239,8 +239,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _bracket(text: str, start: int) -> int:
-    """Return the index after the matching bracket. If there is no matching bracket, return at most ``start`` plus
-    5,000."""
+    """Return the index after the matching bracket. Without a matching bracket, return at most ``start`` plus 5,000."""
     opening, closing, depth = text[start], ")" if text[start] == "(" else "}", 0
     for i in range(start, min(len(text), start + 5_000)):
         depth += (text[i] == opening) - (text[i] == closing)

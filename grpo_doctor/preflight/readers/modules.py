@@ -59,12 +59,12 @@ def parsed(text: str) -> tuple[ast.Module, list[int]]:
 
 _F_STRING = re.compile(r"""\b[rR]?[fF](["'])""")
 _WITHIN = {quote: re.compile(rf"""(\{{[^{{}}{quote}]{{0,200}}){quote}([^{{}}"']{{0,200}}){quote}""") for quote in "\"'"}
-"""Match a string in the braces of an f-string that has the quotes of the f-string itself."""
+"""Match a string that is nested in an f-string and uses the same quote character."""
 
 
 def _older_f_string(line: str) -> str:
-    """Return a line with other quotes around the strings inside an f-string. Python before 3.12 rejects the quotes of
-    the f-string itself."""
+    """Return a line in which strings nested in an f-string use the other quote character, because Python before 3.12
+    rejects nested quotes of the same kind."""
     opened = _F_STRING.search(line)
     if opened is None:
         return line
@@ -85,7 +85,7 @@ def cannot_run(text: str) -> tuple[int, str] | None:
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
     except SyntaxError as error:
-        newer = error.msg.startswith("f-string")  # before 3.12, Python does not accept an f-string's quotes inside it
+        newer = error.msg.startswith("f-string")  # before 3.12: nested quotes of the same kind
         refused = not newer and any(words in error.msg for words in _CANNOT)
         return (error.lineno or 1, error.msg) if refused else None
     except (ValueError, RecursionError, MemoryError):
@@ -190,7 +190,7 @@ def _magic(text: str) -> Iterator[tuple[str, str, bool | None]]:
 
 
 def _is_python(text: str) -> bool:
-    """Return whether a text is valid Python without changes. A line that begins with ``%`` may continue an
+    """Return whether a text is valid Python without changes, because a line that begins with ``%`` may continue an
     expression."""
     try:
         return not parsed(text)[1]
@@ -199,8 +199,8 @@ def _is_python(text: str) -> bool:
 
 
 def walk(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
-    """Yield every statement, call, dictionary and list in the order of the text, with the name of the enclosing class,
-    function or variable."""
+    """Yield every statement, call, dictionary and list in source order, with the name of the enclosing class, function
+    or variable."""
     stack: list[tuple[ast.AST, str]] = [(tree, "")]
     while stack:
         node, inside = stack.pop()

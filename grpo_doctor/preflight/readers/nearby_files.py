@@ -19,7 +19,7 @@ LARGEST = 1 << 18
 
 
 def beside(path: Path, named: str, suffixes: tuple[str, ...] = ("",)) -> Path | None:
-    """Return the file to which ``named`` refers in the file at ``path``, or None if the file is missing or outside the
+    """Return the file to which the name ``named`` in the file at ``path`` refers; None if it is missing or outside the
     searched folders."""
     named = unrooted(named.strip())
     if not named or len(named) > 200 or "\0" in named or "$" in named or ".." in Path(named).parts[2:]:

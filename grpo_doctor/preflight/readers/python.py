@@ -35,7 +35,7 @@ _GENERATES = re.compile(r"(?:CausalLM|LanguageModel|ImageTextToText|ConditionalG
 MANY = 20
 """Maximum number of configurations per script."""
 _TRAINS = re.compile(r"(?i)(?:^|_)(?:train|main|run|fit|learn)(?:er|ing)?(?:_|$)|(?:^|_)(?:grpo|ppo|rloo)$")
-"""Names of functions whose parameters configure a whole training, not one step."""
+"""Names of functions whose parameters configure a whole training run, not one step."""
 _LOOPS = (ast.GeneratorExp, ast.ListComp)
 _MENTIONED = r"""\b(?:(?<!["']){0}\b|(?<=["']){0}\b(?!/))"""
 """Matches the name of a library, but not the owner of a model on the hub, as in ``"unsloth/Qwen3-4B"``."""
@@ -345,7 +345,7 @@ class _Script(Definitions):
         launch.add(key, value if told else self._several(node) or Unresolved(ast.unparse(node)[:200]), line)
 
     def _several(self, node: ast.expr) -> Several | None:
-        """Return the numbers that a loop variable takes; None if the expression is not a loop variable over numbers."""
+        """Return the numbers that a loop variable takes; None if the expression is not such a variable."""
         held = node
         for _ in range(LINKS):
             match held:
@@ -432,8 +432,8 @@ class _Script(Definitions):
 
     def _parameters_of_functions(self, launch: Launch) -> None:
         """Add the parameters of functions: first of training functions, then of constructors, then of other functions.
-        The value of a parameter is what the script passes or, if the script passes no value, the default. The
-        parameters of other functions are marked as vague."""
+        The value of a parameter is the value that the script passes or, if it passes none, the default. The parameters
+        of other functions are marked as vague."""
         said = {entry.key for entry in launch.entries}
         for function, name, value, line in sorted(self.defaults, key=lambda default: _standing(default[0])):
             key = name.lower()

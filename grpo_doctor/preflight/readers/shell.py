@@ -120,13 +120,14 @@ class _Context:
     spent: list[str] = field(default_factory=list)
 
     def affords(self, what: str) -> bool:
-        """Return whether another script may be read for this file. Scripts that other scripts start also count."""
+        """Return whether another script may be read for this file. Scripts that are started by other scripts also
+        count."""
         self.spent.append(what)
         return len(self.spent) <= OTHERS
 
 
 def _read(text: str, context: _Context) -> list[Launch]:
-    """Return the launches of a script, which another script may have started."""
+    """Return the launches of a script, which may have been started by another script."""
     script = _Script(context)
     script.follow(iter(list(islice(Lexer(text).statements(), LONGEST + 1))))
     if not context.taken_in:
@@ -389,7 +390,7 @@ def _command(words: Words, launches: list[Launch], shared: dict[str, tuple[Any, 
 
 
 def _settings(words: list[tuple[str, int]], launch: Launch) -> list[str]:
-    """Add the flags and overrides to a launch, and return the other words. If a key occurs more than once, the last
+    """Add the flags and overrides to a launch, and return the remaining words. If a key occurs more than once, the last
     value counts."""
     found: dict[str, tuple[Any, int]] = {}
     rest: list[str] = []

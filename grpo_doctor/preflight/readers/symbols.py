@@ -24,14 +24,14 @@ are larger."""
 BRANCHES = 1_000
 """Maximum number of branches per script. Further branches count as executed."""
 ELSEWHERE = re.compile(r"(?i)eval|valid|test|infer|judge|teacher|sft|dpo|reward_model|critic|demo")
-"""Words in the names of functions, classes and dictionaries whose settings do not belong to the training."""
+"""Words in the names of functions, classes and dictionaries whose settings do not configure training."""
 
 
 _IS_MAIN = re.compile(r"\b__name__\b")
 
 
 class Branch(NamedTuple):
-    """The lines of a branch, its condition (an expression, or None without a condition), and the value of the condition
+    """The lines of a branch, its condition (an expression; None without a condition), and the value of the condition
     for which the branch runs."""
 
     first: int

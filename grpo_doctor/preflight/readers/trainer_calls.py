@@ -20,7 +20,7 @@ _COUNTS = ("len",)
 """Functions that read only the number of completions."""
 _PAIRS = ("zip", "enumerate")
 _HARMLESS = frozenset(dir(builtins)) - {"globals", "open", "input", "eval", "exec"}
-"""Names that a reward function may use without a source of values other than its arguments."""
+"""Names that a reward function may use while its arguments remain its only source of values."""
 
 
 def refused_arguments(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> Iterator[Entry]:
@@ -80,7 +80,7 @@ def constant_rewards(
 
 
 def _ignores_responses(function: Function) -> bool:
-    """Return whether a function reads of its responses at most their number, and nothing but its other arguments."""
+    """Return whether a function reads at most the number of its responses, and otherwise only its other arguments."""
     given = function.args
     named = [a.arg for a in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
     names = [n for n in ast.walk(function) if isinstance(n, ast.Name)]

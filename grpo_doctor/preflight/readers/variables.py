@@ -1,4 +1,4 @@
-"""Evaluates the variables of a script as text. A variable with several possible values contains all of these values."""
+"""Evaluates the variables of a script as text. A variable with several possible values contains all of them."""
 
 from __future__ import annotations
 
