@@ -31,9 +31,9 @@ def no_advantage_so_far(
     or reward_max minus reward_min, is at most 1e-6) and the mean reward is constant. Severity is info on the first two
     rows and warning from the third row. Severity is also warning if all recorded advantages are 0 on at least 80% of
     the rows, once there are 20 rows. From row 20, severity is error if advantages are 0 although the rewards of the
-    batch differ. REW001 covers rewards that are identical for 20 steps. The check is silent once the reward has gained.
-    Identical rewards are not judged if a critic is the baseline (`adv_estimator` gae), because their advantages can
-    then differ from 0.
+    batch differ. REW001 covers rewards that are identical for 20 steps. The check is silent once the reward has
+    improved. Identical rewards are not judged if a critic is the baseline (`adv_estimator` gae), because their
+    advantages can then differ from 0.
 
     ## Thresholds
     - `rows`: minimum number of rows without any advantage for severity warning. The first rows of a hard task may have

@@ -17,7 +17,7 @@ def too_few_live_groups_per_update(
 
     ## What it sees
     The check counts the groups with differing rewards per step. Severity is warning if the median over 10 steps is
-    below 4, and error if the mean is below 1. Once the reward has gained, the severity is one level lower.
+    below 4, and error if the mean is below 1. Once the reward has improved, the severity is one level lower.
 
     ## Thresholds
     - `rows`: number of rows over which groups with differing rewards are counted.

@@ -18,7 +18,7 @@ def variance_lost_at_a_plateau(
 
     ## What it sees
     The check averages the share of zero-variance groups (all rewards equal) over 10 rows. The check fires if the share
-    is above 70% after starting below 50%, in a run whose reward has gained and then settled. Severity is **info**.
+    is above 70% after starting below 50%, in a run whose reward has improved and then settled. Severity is **info**.
     Above 85%, the severity is **warning** if neither the success rate nor the reward components other than formatting
     are near their maximum.
 

@@ -53,7 +53,7 @@ def zero_variance_groups(
     - Severity is **warning** if the share is above 0.8. Severity is also warning if the share is above 0.5, and was 0.8
       or more over the whole run or on most rows.
     - Severity is **error** above 0.8, and **critical** if every group in ten steps has zero variance, unless chance
-      explains the share. For both, the reward must not have gained and must be below half of its scale.
+      explains the share. For both, the reward must not have improved and must be below half of its scale.
     - If the share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. Severity is
       **error** if the share is above 0.95 over 20 or more rows, unless the task is solved.
 
@@ -62,7 +62,7 @@ def zero_variance_groups(
     rewards are correct, as shown by the success rate or by a reward above 80% of its maximum. The check is also silent
     if the reward is near its best level after a clear rise. The check nevertheless fires if the best level is 0 or less
     and most groups had zero variance throughout. For this exception, reward components other than formatting, if any
-    are recorded, must have gained.
+    are recorded, must have improved.
 
     If the reward scale is known, the message adds the share expected for binary rewards, p^K + (1-p)^K at the mean
     success rate p. If the expected share is close to the actual share, K is too small. If the expected share is far
@@ -72,7 +72,7 @@ def zero_variance_groups(
     - `rows`: number of rows over which the share of zero-variance groups is averaged.
     - `half`: share of zero-variance groups, 0 to 1, above which the severity is info.
     - `most`: share of zero-variance groups, 0 to 1, above which the severity is warning or error.
-    - `solved`: minimum reward, as a share of the best reward, at which a run that has gained counts as solved.
+    - `solved`: minimum reward, as a share of the best reward, at which a run that has improved counts as solved.
     - `nearly`: minimum success rate, or minimum reward as a share of the largest single reward, at which equal rewards
       count as correct answers.
     - `all_but_all`: share of zero-variance groups over the whole run, 0 to 1, above which the check fires for any run

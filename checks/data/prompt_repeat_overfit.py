@@ -13,7 +13,7 @@ def prompt_repeat_overfit(
     """The policy memorises its training prompts.
 
     ## What it sees
-    The check fires after 10 passes over the prompts if the reward has gained, but the held-out score (at least 6
+    The check fires after 10 passes over the prompts if the reward has improved, but the held-out score (at least 6
     evaluations) has not. A held-out score of at least 0.9 (of 1) has little room to rise, so it is not judged.
 
     ## Thresholds

@@ -23,7 +23,7 @@ def lexical_diversity_fall(
     The check measures distinct-2: the share of distinct word pairs among all word pairs of a step's samples. The check
     fires if distinct-2, averaged over 5 steps with samples, falls below half of its value on the first step with
     samples. The average must be below half of its first value on 3 of 5 rows. Severity is info, or warning if the
-    reward is known and has not gained. Steps with fewer than 50 word pairs are skipped. Steps whose amount of text
+    reward is known and has not improved. Steps with fewer than 50 word pairs are skipped. Steps whose amount of text
     differs from that of the first step by more than a factor of 1.5 are also skipped.
 
     ## Thresholds

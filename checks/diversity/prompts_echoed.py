@@ -19,7 +19,7 @@ def prompts_echoed(
     share is read from the trainer's log, or counted in rollouts and saved responses. A response counts as repeating its
     prompt if four fifths of its first 600 characters occur word for word in its prompt. Severity is **warning** if the
     share is above 20% and has risen by at least 10 points since the first rows. Severity is **error** if the share is
-    above 50% in a run whose reward has not gained.
+    above 50% in a run whose reward has not improved.
 
     ## Thresholds
     - `some`: share of responses that repeat the prompt, 0 to 1, above which the severity is warning.

@@ -21,14 +21,14 @@ def responses_repeat_themselves(
     share is read from the trainer's log, or counted in rollouts and saved responses. A response of 200 or more
     characters counts as repeating itself if its last 40 characters occur four times, or if most of its 8-word sequences
     occur twice. Severity is **warning** if the share is above 20% and has risen by 10 points since the first rows, or
-    if it is above 50%. Severity is **error** if the share is above 50% in a run whose reward has not gained.
+    if it is above 50%. Severity is **error** if the share is above 50% in a run whose reward has not improved.
 
     ## Thresholds
     - `some`: share of responses that repeat themselves, 0 to 1, above which the severity is warning if the share has
       also risen.
     - `risen`: minimum rise in the share since the first rows, because some models produce loops from the start.
     - `most`: share of responses that repeat themselves, 0 to 1, above which the severity is error if the reward has not
-      gained.
+      improved.
 
     ## Why it matters
     A loop fills the response up to the length limit, so it costs the most tokens and contains no answer. Loops spread

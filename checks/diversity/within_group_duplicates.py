@@ -17,8 +17,8 @@ def within_group_duplicates(
     ## What it sees
     Over 5 rows, the check averages the ratio of distinct responses to all responses of a step. Severity is warning if
     the ratio is below 0.5 on 10 of 15 rows, and error if the ratio is below 0.25. The check is silent while the reward
-    gains or is near its maximum. Without a recorded reward, the severity stays warning. The ratio covers all responses
-    of a step, not single groups.
+    improves or is near its maximum. Without a recorded reward, the severity stays warning. The ratio covers all
+    responses of a step, not single groups.
 
     ## Thresholds
     - `warn`: distinct responses divided by all responses, 0 to 1, below which the severity is warning.

@@ -54,7 +54,7 @@ def entropy_collapse(
     - Entropy is *low from the start* if H0 is below 0.15 and H is below 0.1.
     - Entropy has *collapsed* if H0 is at least 0.15 and H is below a tenth of H0 or below 0.05.
 
-    Severity is info, or warning if the reward has not gained and is not near its maximum. If entropy was low from the
+    Severity is info, or warning if the reward has not improved and is not near its maximum. If entropy was low from the
     start, severity stays info once more than half of the groups in ten rewards are known to have differing rewards. A
     collapse is an error if the reward has fallen from its best level. A collapse is also an error if H was below 0.05
     on more than half of ten or more rows without a gain in reward.
@@ -94,7 +94,7 @@ def entropy_collapse(
     ## Known false alarms
     Low entropy alone is not a problem. A CS336 run ends at 0.023 nats with its best accuracy. A TRL run starts at 0.05
     nats, and its score rises from 11% to 37%. On a small task that is solved, entropy may be 0.08 nats while half of
-    the groups have zero variance. Therefore, the check is silent if the reward has gained or is above 0.8 of its
+    the groups have zero variance. Therefore, the check is silent if the reward has improved or is above 0.8 of its
     maximum (which is 1 for rewards between 0 and 1). Some trainers print an entropy of exactly 0 if all responses are
     masked, or if they do not compute entropy; such rows are skipped. Negative values are summed log-probabilities and
     are also skipped.

@@ -20,8 +20,8 @@ def entropy_covariance_pressure(
     The check uses the covariance between token log-probability and advantage. The covariance must be positive on 8 of
     the last 10 rows and rise over the last 20 rows (Kendall's tau above 0.4). Entropy must still be above half of its
     first value. The check extrapolates entropy over the next 50 rows from its current slope. Severity is info, or
-    warning if the forecast is below a tenth of the first entropy and the reward does not gain. The check fires on 3 of
-    5 rows.
+    warning if the forecast is below a tenth of the first entropy and the reward does not improve. The check fires on 3
+    of 5 rows.
 
     ## Thresholds
     - `rows`: number of rows over which the trend of the covariance and the slope of the entropy are computed.
@@ -50,7 +50,7 @@ def entropy_covariance_pressure(
     assumes that entropy falls linearly.
 
     ## Remedy
-    If the reward gains, do not change anything yet. Otherwise, raise the upper clip bound or use an entropy target.
+    If the reward improves, do not change anything yet. Otherwise, raise the upper clip bound or use an entropy target.
 
     ## Sources
     arXiv 2505.22617 (entropy change and covariance). The lead time is a heuristic.

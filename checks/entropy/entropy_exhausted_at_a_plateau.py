@@ -17,7 +17,7 @@ def entropy_exhausted_at_a_plateau(
 
     ## What it sees
     The check fires if the mean entropy of the last 5 rows is below 10% of the first entropy and below 0.1 nats per
-    token. In addition, the reward must have gained and then neither risen, fallen nor reached its maximum for 40% of
+    token. In addition, the reward must have improved and then neither risen, fallen nor reached its maximum for 40% of
     the steps. Severity is **info**, or **warning** if the entropy is below 3% of its first value and below 0.03 nats
     per token.
 

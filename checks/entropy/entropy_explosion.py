@@ -74,8 +74,8 @@ def entropy_explosion(
 
     ## Known false alarms
     The entropy of a reasoning run may rise from 0.3 to 0.8 nats while the run learns, so the limit is 1.0 nat. If the
-    reward gains, the severity is at most warning. The entropy of a base model may be above 1.0 nat at the start, so it
-    must also double. Entropy measured at a sampling temperature above 1 is larger than at temperature 1.
+    reward improves, the severity is at most warning. The entropy of a base model may be above 1.0 nat at the start, so
+    it must also double. Entropy measured at a sampling temperature above 1 is larger than at temperature 1.
 
     ## Remedy
     Set the entropy coefficient to 0, fix the mismatch between rollout engine and trainer, and halve the learning rate.

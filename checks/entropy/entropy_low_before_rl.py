@@ -34,7 +34,7 @@ def entropy_low_before_rl(
 
     ## What it sees
     The check fires if a log starts at step 0 or 1 with an entropy below 0.15 nats. Entropy must also be below 0.1 nats
-    on 3 of 5 rows. Severity is info, or warning while the reward has not gained and is not near its maximum. Severity
+    on 3 of 5 rows. Severity is info, or warning while the reward has not improved and is not near its maximum. Severity
     stays info once more than half of the groups in ten rewards are known to have differing rewards. Rows that are means
     over an epoch are not judged, because they include updates.
 
@@ -66,8 +66,8 @@ def entropy_low_before_rl(
 
     ## Known false alarms
     Distilled models and models for formal tasks start with low entropy and learn well. For example, a TRL run starts at
-    0.05 nats and solves its task. If the reward gains, the severity is therefore only info. An entropy of exactly 0 on
-    the first row means that entropy was not measured.
+    0.05 nats and solves its task. If the reward improves, the severity is therefore only info. An entropy of exactly 0
+    on the first row means that entropy was not measured.
 
     ## Remedy
     Measure the entropy of the base model and of the supervised checkpoint on the RL prompts, with both templates, at

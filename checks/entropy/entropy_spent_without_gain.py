@@ -19,9 +19,10 @@ def entropy_spent_without_gain(
 
     ## What it sees
     From row 36, the check fires if the mean entropy of the last 5 rows is at most 30% of the first entropy. In
-    addition, the reward must not have gained since the start, or must have lost its gain. The check is silent while the
-    reward is near its maximum (90% of the best single reward, or of 1 for rewards between 0 and 1). The check is also
-    silent if the held-out score has gained, or if the log starts later than its run. The check fires on 5 of 10 rows.
+    addition, the reward must not have improved since the start, or must have lost its gain. The check is silent while
+    the reward is near its maximum (90% of the best single reward, or of 1 for rewards between 0 and 1). The check is
+    also silent if the held-out score has improved, or if the log starts later than its run. The check fires on 5 of 10
+    rows.
 
     ## Thresholds
     - `gone`: minimum share of the first entropy, 0 to 1, that must be lost before the check fires.

@@ -45,11 +45,11 @@ def grad_norm_spike(
     clipping limit. If no limit is declared, 1.0 is used, which is the default of the trainers. An infinite norm is also
     a spike. The first 20 rows are not checked for spikes.
 
-    - Severity is **warning** for a single spike, and **info** while the reward has gained.
+    - Severity is **warning** for a single spike, and **info** while the reward has improved.
     - Severity is **error** if a second infinite norm follows within 100 rows. Severity is also error if the reward
       falls within five rows of a spike, by five standard errors and by 30% of its range.
     - Without spikes, the check fires if the median norm over 10 rows is above 20. The check also fires if every norm of
-      two or more rows is above a million. If the norm is that large but the reward has gained, severity is **info**.
+      two or more rows is above a million. If the norm is that large but the reward has improved, severity is **info**.
     - Severity is always **warning** if the median is also more than five times the median of the first 20 rows. The
       scale of the loss cannot explain such growth.
 

@@ -18,7 +18,7 @@ def gradient_leaps_again(
 
     ## What it sees
     A spike is a norm above 20 and above a hundred times the median of the previous 20 rows. The check fires at the
-    third spike within 100 rows. Severity is **warning**, or info if the reward or a held-out score has gained. GRD002
+    third spike within 100 rows. Severity is **warning**, or info if the reward or a held-out score has improved. GRD002
     covers a single spike.
 
     ## Thresholds

@@ -19,8 +19,8 @@ def loss_leaps_again(
     ## What it sees
     A spike is a loss whose absolute value is above 20 and above a hundred times the median absolute loss of the
     previous 20 rows. The check fires at the third spike within 100 rows. Severity is **warning**, or **error** from the
-    tenth spike, if the reward has not gained. If the reward has gained, the severity is info. GRD009 covers spikes of
-    the gradient norm.
+    tenth spike, if the reward has not improved. If the reward has improved, the severity is info. GRD009 covers spikes
+    of the gradient norm.
 
     ## Thresholds
     - `times`: ratio of the absolute loss to the median of the previous rows above which the loss is a spike.

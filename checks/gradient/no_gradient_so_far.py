@@ -27,7 +27,7 @@ def no_gradient_so_far(
     ## What it sees
     The check fires if the gradient norm is exactly 0 on every recorded row. Severity is info on the first row and
     warning from the second row. The check is silent once a nonzero norm appears. It is also silent once the reward
-    gains, because the norm is then not measured. The message adds whether rewards differed, based on the share of
+    improves, because the norm is then not measured. The message adds whether rewards differed, based on the share of
     zero-variance groups or, if that is missing, on the spread of the batch rewards.
 
     ## Thresholds

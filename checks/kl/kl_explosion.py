@@ -39,7 +39,7 @@ def kl_explosion(
     - Severity is **warning**, and **error** once the reward has fallen (by five standard errors and 30% of its range).
     - After a fall in reward, severity is also **error** if the KL exceeds both 0.1 and ten times the median of the
       previous 20 rows.
-    - Severity is also **error** if the reward has not gained, and either the median over five rows or every KL so far
+    - Severity is also **error** if the reward has not improved, and either the median over five rows or every KL so far
       is above 100.
     - Severity is **critical** if the KL is above 10 and the reward has fallen.
     - If rows are means over epochs (`rows = epochs`), severity is **warning** above a KL of 1.5, and **error** above a
@@ -56,7 +56,7 @@ def kl_explosion(
     - `lasting`: median KL over five rows, nats per token, above which the KL counts as exploded regardless of its first
       value.
     - `beyond`: KL (median over five rows, or every KL so far), nats per token, above which the severity is error if the
-      reward has not gained.
+      reward has not improved.
 
     ## Why it matters
     Fluent text stays close to the reference model. If a policy is far from the reference model, it exploits the reward,

@@ -22,7 +22,7 @@ def kl_identically_zero(
     1e-8. The check also fires if all values are the same number with more than three decimals and more than one
     significant digit. Runs that declare a KL coefficient of 0 are skipped. Severity is error if the run declares a
     coefficient above 0 and fifteen values are 0. Over fifteen rows, a small KL that is printed as 0 would have become
-    visible. Severity is info if the reward has gained. Severity is also info if the KL is 0 without a declared
+    visible. Severity is info if the reward has improved. Severity is also info if the KL is 0 without a declared
     coefficient, because trainers without a KL term log 0. Severity stays warning if the loss is also 0 on more than
     fifteen rows. The check ignores rows with a gradient norm of exactly 0, because the policy does not move on these
     rows.

@@ -22,7 +22,7 @@ def kl_leaps_again(
 
     ## What it sees
     A spike is a KL above 10 nats per token and above ten times the median of the previous 20 rows. The check fires at
-    the third spike within 100 rows. Severity is **warning** even if the reward has gained, because a few tokens
+    the third spike within 100 rows. Severity is **warning** even if the reward has improved, because a few tokens
     determine the gradient of each spike. KL001 covers a KL that stays high.
 
     ## Thresholds

@@ -43,7 +43,8 @@ def kl_reference_or_prompt_mismatch(
 
     - Severity is **warning** if the KL of the first row is above 0.02 nats per token, and **error** if it is above 10.
       If only the KL per response is logged, severity is **warning** if the first KL is above 1 nat.
-    - Once the reward has gained or the task is solved, severity is **info** for a first KL of up to 1.5 nats per token.
+    - Once the reward has improved or the task is solved, severity is **info** for a first KL of up to 1.5 nats per
+      token.
     - If each row is a mean over an epoch (`rows = epochs`), the first row includes many updates. In that case, severity
       is **warning**, with low confidence, once the KL falls below 90% of its first value. A policy that starts at its
       reference model would instead move away from it.

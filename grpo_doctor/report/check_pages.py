@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ def page(catalogue: Catalogue, check: Check) -> str:
     if check.seen is not None:
         facts.append(_seen(check))
     if check.needs:
-        facts.append(f"The check needs {listed([_need(need.fields) for need in check.needs])}.")
+        facts.append(f"The check needs {_needs(check)}.")
     limits = check.limits
     if limits:
         silent = ", ".join(f"`{name}` = {value}" for name, value in limits.items() if name not in check.meanings)
@@ -89,9 +89,15 @@ KINDS = {
 """Kinds of evidence that `tests/seen.py` counts, each with the singular and the plural of its noun."""
 
 
-def _need(fields: Sequence[str]) -> str:
-    names = ", ".join(f"`{field}`" for field in fields)
-    return f"one of {names}" if len(fields) > 1 else names
+def _needs(check: Check) -> str:
+    """Return the fields that a check needs; of fields that replace each other, one is needed."""
+    single = listed([f"`{need.fields[0]}`" for need in check.needs if len(need.fields) == 1])
+    either = [
+        " or ".join((", ".join(names[:-1]), names[-1]))
+        for names in ([f"`{field}`" for field in need.fields] for need in check.needs)
+        if len(names) > 1
+    ]
+    return ", and also ".join([*filter(None, [single]), *either])
 
 
 def _seen(check: Check) -> str:
