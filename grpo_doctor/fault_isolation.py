@@ -27,7 +27,7 @@ class Boundary:
             return None
         try:
             return function(*arguments, **named)
-        except Exception:  # noqa: BLE001 - the one place that catches everything: a training must not end by its doctor
+        except Exception:  # noqa: BLE001 - the only place that catches everything: no internal error may end training
             self.failure = traceback.format_exc()
             return None
 
@@ -42,7 +42,7 @@ def words_of(error: BaseException) -> str:
     """Return the message of an error, even if its class, which may be the user's, fails to produce a message."""
     try:
         return str(error)
-    except Exception:  # noqa: BLE001 - its __str__ is the user's code
+    except Exception:  # noqa: BLE001 - __str__ may be user code
         return "(the error has no readable message)"
 
 

@@ -337,7 +337,7 @@ class RecordWriter:
 
     def __init__(self, path: Path, *, append: bool = False) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._file: BinaryIO = open(path, "ab" if append else "wb")  # noqa: SIM115 - lives as long as the writer
+        self._file: BinaryIO = open(path, "ab" if append else "wb")  # noqa: SIM115 - closed with the writer
 
     def write(self, record: StepRecord) -> None:
         self._file.write(encode(record) + b"\n")

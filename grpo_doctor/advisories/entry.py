@@ -170,7 +170,7 @@ def _wrong(made: Advisory) -> str | None:
 
 def _wrong_words(made: Advisory) -> str | None:
     try:
-        made.conditions, made.needs  # noqa: B018 - both are parsed when they are first asked for
+        made.conditions, made.needs  # noqa: B018 - parsed on first use
     except (ValueError, re.error) as error:
         return str(error)
     empty = [name for name in ("title", "symptom", "effect", "do") if not getattr(made, name).strip()]

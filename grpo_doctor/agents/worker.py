@@ -65,9 +65,9 @@ def answered(call: Call) -> Answer:
         return Answer(getattr(answers, call.name)(**call.arguments))
     except (ValueError, OSError, AdapterError) as error:
         return Answer(error=one_line(str(error)))
-    except Exception as error:  # noqa: BLE001 - the boundary of the process: an error of grpo-doctor is one line
+    except Exception as error:  # noqa: BLE001 - the boundary of the process: an internal error becomes one line
         return Answer(error=one_line(f"this is a bug in grpo-doctor, not in your run: {bug(error)}"))
-    except BaseException as error:  # noqa: BLE001 - only code of the user's raises these
+    except BaseException as error:  # noqa: BLE001 - only user code raises these
         return Answer(error=one_line(f"the adapter raised {type(error).__name__}: {words_of(error)}"))
 
 

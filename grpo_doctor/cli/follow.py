@@ -44,7 +44,7 @@ class Follower:
         if not stat.S_ISREG(now.st_mode):  # replaced by a folder or a pipe
             return self._take(new)
         if self._file is None:
-            self._file = open(self.path, "rb")  # noqa: SIM115 - lives until the file is rotated
+            self._file = open(self.path, "rb")  # noqa: SIM115 - stays open until the file is rotated
             return self._take(new + self._read())
         before = os.fstat(self._file.fileno())
         other = (now.st_dev, now.st_ino) != (before.st_dev, before.st_ino)

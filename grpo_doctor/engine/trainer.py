@@ -29,7 +29,7 @@ Veto = Callable[[StepRecord], str | None]
 update, or None."""
 
 
-class TrainingDied(RuntimeError):  # noqa: N818 - it is what happened, not a mistake of the caller
+class TrainingDied(RuntimeError):  # noqa: N818 - the run died; the caller made no mistake
     """Raised if the policy can no longer sample. All earlier steps are recorded."""
 
 
