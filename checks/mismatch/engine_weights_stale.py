@@ -25,10 +25,11 @@ def engine_weights_stale(
     ## What it sees
     The check fires if the log-probability differences between engine and trainer are aligned with the policy's changes
     since the reference model or in the newest update. The check also fires if the differences grow with the recorded
-    age of the weights. If a token batch contains no reference, no second forward pass and no weight versions, the check
-    uses the growth of the difference. Without these records, weights count as stale if both sides agreed on the first
-    batch (KL below 1e-4, k3 estimate) and most of the difference is unexplained. Severity is error if the KL (k3
-    estimate) is above 0.01 nats per token, or if the engine still has the initial weights.
+    age of the weights. If a token batch contains no log-probabilities of a reference model, no second forward pass and
+    no weight versions, the check uses the growth of the difference. Without these records, weights count as stale if
+    both sides agreed on the first batch (KL below 1e-4, k3 estimate) and most of the difference is unexplained.
+    Severity is error if the KL (k3 estimate) is above 0.01 nats per token, or if the engine still has the initial
+    weights.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, above which stale weights count as a cause.

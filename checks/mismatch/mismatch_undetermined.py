@@ -29,7 +29,7 @@ def mismatch_undetermined(
     - `equal`: KL on the first batch (k3 estimate), in nats per token, below which MIS001 fires instead of this check.
 
     ## Why it matters
-    Without a reference, weight versions or a second pass, stale and quantised weights look alike.
+    Without a reference model, weight versions or a second pass, stale and quantised weights look alike.
 
     ## Example
     ```text

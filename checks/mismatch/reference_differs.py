@@ -23,10 +23,11 @@ def reference_differs(
     in a later batch.
 
     ## Thresholds
-    - `least`: indicator of a wrong reference, 0 or 1, above which the check fires.
+    - `least`: indicator of a wrong reference model, 0 or 1, above which the check fires.
 
     ## Why it matters
-    The KL term pulls the policy towards a different model, or does nothing if the reference is the policy.
+    The KL term pulls the policy towards a different model, or does nothing if the reference model is the policy
+    itself.
 
     ## Example
     ```text
@@ -42,11 +43,11 @@ def reference_differs(
     No finding.
 
     ## Known false alarms
-    A reference may differ by design, or may just have been reset to the policy.
+    A reference model may differ by design, or may just have been reset to the policy.
 
     ## Remedy
-    Load the reference from the checkpoint from which training starts. With an adapter, disable the adapter for the
-    reference pass.
+    Load the reference model from the checkpoint from which training starts. With an adapter, disable the adapter for
+    the forward pass of the reference model.
 
     ## Sources
     huggingface/trl#3500; derived; batch `reference` of benchmarks/mismatch.md.

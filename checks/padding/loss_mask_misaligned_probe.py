@@ -32,14 +32,14 @@ def probe_mask(
     mask of shape (N, T) refers to the tokens, and a mask of shape (N, T-1) refers to the positions that predict the
     tokens. A narrower mask refers to the last tokens. If the trainer has only a `loss`, the mask is the set of
     positions whose logits get a nonzero gradient. Outside the response, the part of the gradient that comes from the
-    advantages, or from a reference close to the policy, must be zero. The advantages must move the log-probability of
-    the next token more than that of any other token. The weight of a response must stay the same if the other prompts
-    of its batch are longer; otherwise, severity is **error**. The weight must also stay the same if one response of the
-    batch is longer and the others are shorter by the same number of tokens. If the weight changes, the mean counts
-    padding, and severity is **warning**. ENT006 checks other gradients outside the responses if `settings` declare an
-    `entropy_coef`. For multi-turn rollouts, the probe passes the result of the rollout to the loss. If the environment
-    answers only tool calls, the probe uses the adapter's `turns`. The loss must include exactly the generated tokens,
-    and no tokens of a tool or the environment.
+    advantages, or from a reference model close to the policy, must be zero. The advantages must move the
+    log-probability of the next token more than that of any other token. The weight of a response must stay the same if
+    the other prompts of its batch are longer; otherwise, severity is **error**. The weight must also stay the same if
+    one response of the batch is longer and the others are shorter by the same number of tokens. If the weight changes,
+    the mean counts padding, and severity is **warning**. ENT006 checks other gradients outside the responses if
+    `settings` declare an `entropy_coef`. For multi-turn rollouts, the probe passes the result of the rollout to the
+    loss. If the environment answers only tool calls, the probe uses the adapter's `turns`. The loss must include
+    exactly the generated tokens, and no tokens of a tool or the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]

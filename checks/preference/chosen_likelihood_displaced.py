@@ -56,8 +56,8 @@ def chosen_likelihood_displaced(
     A small decrease in likelihood is common in published runs, so severity is only **info**.
 
     ## Remedy
-    Read ten responses of the policy. If the responses are worse than those of the reference, divide the learning rate
-    by ten. Alternatively, add the negative log-likelihood of the chosen responses (`rpo_alpha=1.0`).
+    Read ten responses of the policy. If the responses are worse than those of the reference model, divide the learning
+    rate by ten. Alternatively, add the negative log-likelihood of the chosen responses (`rpo_alpha=1.0`).
 
     ## Sources
     arXiv 2410.08847 (likelihood displacement); arXiv 2402.13228 (Smaug).

@@ -51,9 +51,9 @@ def loss_above_its_start(
       after every row).
 
     ## Why it matters
-    A policy that equals its reference has a loss of ln 2 on every pair, by identity (arXiv 2305.18290, equation 7). A
-    higher loss means that the policy ranks some pairs wrongly, and by wide margins: the initial model was better on
-    these pairs.
+    A policy that equals its reference model has a loss of ln 2 on every pair, by identity (arXiv 2305.18290, equation
+    7). A higher loss means that the policy ranks some pairs wrongly, and by wide margins: the initial model was better
+    on these pairs.
 
     ## Example
     ```text

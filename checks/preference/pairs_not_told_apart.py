@@ -63,7 +63,7 @@ def pairs_not_told_apart(
       150 if no learning rate is recorded).
     - **Exactly 0**: severity is **error** if all margins of the run, or all log-probabilities of the chosen responses,
       are exactly 0. Severity is **warning** after three margins of 0 if the learning rate is already falling. In this
-      case, full updates were made, but the policy still equals its reference.
+      case, full updates were made, but the policy still equals its reference model.
 
     The cases **Flat** and **At its start** require that the loss has not fallen beyond its noise. In addition, the
     reward accuracy must not have gained, and must not exceed one half by more than its noise. The message reports that
@@ -82,7 +82,7 @@ def pairs_not_told_apart(
     - `warm_up`: maximum number of steps of a warm-up if no learning rate is recorded (default of the DPO authors).
 
     ## Why it matters
-    If the policy equals its reference, the loss is ln 2 and the margin is 0 on every pair, by identity (arXiv
+    If the policy equals its reference model, the loss is ln 2 and the margin is 0 on every pair, by identity (arXiv
     2305.18290, equation 7). A run whose loss stays at ln 2 costs as much as a run that learns, and returns the initial
     model.
 
@@ -107,8 +107,8 @@ def pairs_not_told_apart(
     start at ln 2 (KTO, IPO, ORPO) are judged only by the reward accuracy if margins are not logged.
 
     ## Remedy
-    First check that response tokens are scored, and that policy and reference are different modules. Then check that
-    the two responses of a pair differ, and that the learning rate reaches the trained weights.
+    First check that response tokens are scored, and that policy and reference model are different modules. Then check
+    that the two responses of a pair differ, and that the learning rate reaches the trained weights.
 
     ## Sources
     Yifan-Song793/ETO#14: the loss stays at 0.6931, and margins and log-probabilities are 0.0. The warm-up:

@@ -27,19 +27,19 @@ def policy_begins_apart(
     The check uses the larger of the two implicit rewards on the first row of the run. The first row must be step 0 or 1
     and at most a tenth of an epoch into the run. The check does not judge rows without a step number, or rows that are
     numbered by epoch. The check fires at a reward of 5 or above. At a beta of 0.1, a response with a reward of 5 is
-    e^50 times as likely under the policy as under the reference. Log-probabilities must also be recorded, because their
-    presence shows that the rewards come from a reference.
+    e^50 times as likely under the policy as under the reference model. Log-probabilities must also be recorded,
+    because their presence shows that the rewards come from a reference model.
 
     ## Thresholds
     - `apart`: implicit reward of the first row, in the units of the loss, at or above which the check fires.
     - `into`: fraction of an epoch after which a row no longer counts as the first row.
 
     ## Why it matters
-    Before the first update, policy and reference are the same model. For identical models, every reward and every
+    Before the first update, policy and reference model are the same model. For identical models, every reward and every
     margin is 0 and the loss is ln 2, by identity (arXiv 2305.18290, equation 7). Rewards that start at a different
-    value measure the distance to a different model. With a wrong reference, the loss starts above or below ln 2 by
-    chance. The gradient of the loss weights pairs by the effect of the supervised stage, and beta pulls the policy
-    towards the wrong reference.
+    value measure the distance to a different model. With a wrong reference model, the loss starts above or below ln 2
+    by chance. The gradient of the loss weights pairs by the effect of the supervised stage, and beta pulls the policy
+    towards the wrong reference model.
 
     ## Example
     ```text
@@ -58,9 +58,9 @@ def policy_begins_apart(
     No finding.
 
     ## Known false alarms
-    Trainers without a reference (ORPO, SimPO, CPO) log their own log-probabilities as rewards. Log-probabilities are
-    negative, and negative rewards are not reported. The scores of a reward model are logged without log-probabilities,
-    so they are not judged.
+    Trainers without a reference model (ORPO, SimPO, CPO) log their own log-probabilities as rewards. Log-probabilities
+    are negative, and negative rewards are not reported. The scores of a reward model are logged without
+    log-probabilities, so they are not judged.
 
     ## Remedy
     Print the loss of the first batch before any update: it must be 0.6931. Merge the adapter of a supervised stage, and

@@ -32,7 +32,7 @@ def probe_ratio(
     such a loss, all tokens of a response must have the same weight, or weights with a constant discount per token. A
     mean |ratio - 1| above 0.01 (0.05 in half precision) is a finding. Severity is **warning** if there is no evidence
     that updates run in train mode, or if dropout in the loss is the reason. If the old scores come from the policy or
-    the reference, the probe changes the policy's weights slightly, and the old scores must also change.
+    the reference model, the probe changes the policy's weights slightly, and the old scores must also change.
 
     ## Thresholds of the probe
     - `limit`: mean |ratio - 1| without an update, up to which scoring counts as identical.

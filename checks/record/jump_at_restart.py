@@ -80,8 +80,8 @@ def jump_at_restart(
     A run may deliberately be resumed with different settings.
 
     ## Remedy
-    Compare the settings that the run printed at both starts. Restore optimizer, scheduler, reference, random state and
-    data position together with the weights.
+    Compare the settings that the run printed at both starts. Restore optimizer, scheduler, reference model, random
+    state and data position together with the weights.
 
     ## Sources
     NVIDIA-NeMo/RL#3171 (a resume that silently began with fresh optimizers); huggingface/open-r1#450 (reward and

@@ -15,12 +15,12 @@ def policy_at_rest(
     same_within: float = 0.25,
     kl_rise: float = 0.1,
 ) -> Fires:
-    """The policy is not learning: advantages are small and the KL to the reference does not rise.
+    """The policy is not learning: advantages are small and the KL to the reference model does not rise.
 
     ## What it sees
     The check applies to runs that record no reward at all. The check fires if the size of the advantages is below 0.1
-    and has stayed within 25% of its first value. In addition, the KL to the reference must have risen by at most a
-    tenth of its first value. Both conditions must hold on 40 rows, or on 3 rows that are means over an epoch (`rows =
+    and has stayed within 25% of its first value. In addition, the KL to the reference model must have risen by at most
+    a tenth of its first value. Both conditions must hold on 40 rows, or on 3 rows that are means over an epoch (`rows =
     epochs`). If rewards are recorded, STL001 judges whether the run learns.
 
     ## Thresholds
