@@ -362,7 +362,9 @@ def _points(curve: list[Any]) -> list[tuple[float, Any]]:
     for point in curve:
         if isinstance(point, dict):
             named = {str(key).lower(): v for key, v in point.items()}
-            point = [next((named[key] for key in keys if key in named), None) for keys in (_ACROSS, _UP)]
+            alone = [key for key in named if key not in (*_ACROSS, "epoch")]
+            heights = alone if len(alone) == 1 else _UP  # the only metric has the name of its curve
+            point = [next((named[key] for key in keys if key in named), None) for keys in (_ACROSS, heights)]
         if (
             not isinstance(point, list | tuple)
             or len(point) != 2
@@ -371,6 +373,8 @@ def _points(curve: list[Any]) -> list[tuple[float, Any]]:
         ):
             return []
         found.append((at, point[1]))
+    if len(found) > 2 and found[-1][0] == found[-2][0]:
+        found.pop()  # the average of the training, which Transformers logs at the last step
     steps = [at for at, _ in found]
     return found if all(at.is_integer() for at in steps) and all(a < b for a, b in pairwise(steps)) else []
 

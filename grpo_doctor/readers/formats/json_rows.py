@@ -16,6 +16,7 @@ from ..row_buffer import Rows
 from ..row_kinds import flat
 from ..settings import declared
 from ..values import as_json, loaded, number
+from ..views import same_run
 
 FORMAT = "json"
 TRAINER_STATE = "trainer-state"
@@ -59,7 +60,8 @@ def read(file: Input) -> list[Run]:
     found = tables(value, file.path.stem)
     runs = [_run(file, format, table, value, len(found) > 1) for table in found]
     trained = [run for run in runs if run.run_type not in ("evaluation", "none")]
-    return trained or runs
+    parts = [run for run in trained if any(run.columns.keys() < o.columns.keys() and same_run(o, run) for o in trained)]
+    return [run for run in trained if run not in parts] or runs
 
 
 def _run(file: Input, format: str, table: Table, value: Any, several: bool) -> Run:
