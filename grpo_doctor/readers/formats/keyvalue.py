@@ -23,7 +23,7 @@ from ..aliases import GUESSED, WEAK_STEP_KEYS, counts_as, is_step, is_weak, of_a
 from ..input import Input, NotRead, decoded
 from ..reading import chosen
 from ..row_buffer import Numbers, Rows
-from ..row_kinds import OF_RL, OF_SETTINGS, SAYS_ENOUGH, component, says
+from ..row_kinds import EVAL, OF_RL, OF_SETTINGS, SAYS_ENOUGH, component, says
 from ..settings import declared
 from ..steps import excursions
 from .line_templates import ONCE, Template, figures, key, silent
@@ -90,7 +90,7 @@ _OF_AN_ENVIRONMENT = re.compile(
 )
 """A step of an environment, as in OpenEnv's transcripts. The reward of an environment's step belongs to one action, not
 to an update."""
-_HEADING = re.compile(r"(\s*)(?:[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,20}\))?\s?|([a-z][\w./@-]{0,80})):\s*")
+_HEADING = re.compile(r"(\s*)(?:[^\w\s]{0,3}\s?(\w[\w /]{0,40}?)\s?(?:\([^()]{1,60}\))?\s?|([a-z][\w./@-]{0,80})):\s*")
 """A heading: a line that names the indented statistics below it."""
 _KEY = re.compile(r"[a-z][\w./@-]*")
 """A heading that is a YAML key. The names below a YAML key are parts of paths, because EasyR1 splits verl's names at
@@ -290,9 +290,12 @@ class General:
         if heading is not None:
             name = heading[2] or heading[3]
             subject = name if _KEY.fullmatch(name) else next(filter(is_metric, _beginnings(name)), "")
-            self._leave(len(heading[1]))
+            if not subject and not EVAL.isdisjoint(name.lower().split()[:1]):
+                subject = "eval"
+            indent = -1 if text[:1] == "#" else len(heading[1])  # a section of a document has no indentation
+            self._leave(indent)
             if subject:
-                self._path.append((len(heading[1]), subject))
+                self._path.append((indent, subject))
                 self._path_origin = self._origin
         elif self._origin == self._path_origin:
             self._path.clear()
@@ -395,7 +398,9 @@ class General:
         if not self._path:
             return names
         path = "/".join(name for _, name in self._path)
-        return tuple(_below(path, name) if name else name for name in names)
+        if len(names) == 2 and names[1] == "" and is_step(names[0]) and is_metric(path):
+            return names[0], path
+        return tuple(_below(path, name) if name and not is_step(name) else name for name in names)
 
     def _shape(self, names: tuple[str, ...], sample: bool) -> Shape | None:
         shape = self._shapes.get((names, sample))
