@@ -108,13 +108,16 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     evaluated = EVALUATED & columns.keys()
     trained |= evaluated
     evaluations = max((int(np.isfinite(columns[name]).sum()) for name in evaluated), default=0)
-    steps = of_rows(np.frombuffer(rows.steps, float), trains, rows.weak.full(n), columns.get("epoch"), evaluations)
-    steps, lines = continued(steps, columns.get("epoch")), np.frombuffer(rows.lines, np.int64)
-    if len(steps) > _ENOUGH and not rows.events and (np.diff(steps) < 0).all():  # newest first
-        columns = {name: column[::-1] for name, column in columns.items()}
-        recorded = {name: [len(steps) - 1 - row for row in reversed(at)] for name, at in recorded.items()}
-        steps, lines, trains = steps[::-1], lines[::-1], trains[::-1]
-        run.notes.append("the rows are in reverse order (newest first) and were read from last to first")
+    given, lines = np.frombuffer(rows.steps, float), np.frombuffer(rows.lines, np.int64)
+    order, why = _order(given, trains) if len(given) > _ENOUGH and not rows.events else (None, "")
+    if order is not None:
+        columns = {name: column[order] for name, column in columns.items()}
+        recorded = {name: np.flatnonzero(np.isin(order, at)).tolist() for name, at in recorded.items()}
+        given, lines, trains = given[order], lines[order], trains[order]
+        run.notes.append(why)
+    weak = rows.weak.full(n)
+    steps = of_rows(given, trains, weak if order is None else weak[order], columns.get("epoch"), evaluations)
+    steps = continued(steps, columns.get("epoch"))
     events: dict[int, list[Event]] = {}
     for event in rows.events:
         events.setdefault(min(int(np.searchsorted(lines, event.line or 0)), len(lines) - 1), []).append(event)
@@ -125,6 +128,18 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
     again = [] if rows.redrawn else restarted(same, steps, trains)
     builder.extend(steps, columns, lines, recorded, events, again)
     return trained, len(same) - len(again)
+
+
+def _order(steps: np.ndarray, trains: np.ndarray) -> tuple[np.ndarray | None, str]:
+    """Return the order of rows that are not in the order of their steps, with a note: rows from last to first, or a list
+    of evaluations above or below the rows of the training."""
+    if (np.diff(steps) < 0).all():
+        return np.arange(len(steps))[::-1], "the rows are in reverse order (newest first) and were read from last to first"
+    if np.count_nonzero(np.diff(trains)) == 1 and all((np.diff(steps[part]) >= 0).all() for part in (trains, ~trains)):
+        own, others = steps[trains], steps[~trains]
+        if others[-1] > own[0] if not trains[0] else others[0] < own[-1]:
+            return np.argsort(steps, kind="stable"), "the evaluations are listed apart from the other rows"
+    return None, ""
 
 
 def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:

@@ -8,7 +8,7 @@ import io
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar, cast
@@ -213,6 +213,23 @@ def pieces(line: bytes) -> list[bytes]:
     if _RETURN not in line:
         return [line]
     return [piece for piece in line.split(b"\r") if piece]
+
+
+def lines_with(marks: Iterable[bytes], first: int, block: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of a block that contain any of the marks, with their numbers. ``first`` is the number of the
+    block's first line. A search in the whole block is faster than a search in each line."""
+    ends: dict[int, int] = {}
+    for mark in marks:
+        at = block.find(mark)
+        while at >= 0:
+            end = block.find(b"\n", at)
+            end = len(block) if end < 0 else end
+            ends[block.rfind(b"\n", 0, at) + 1] = end
+            at = block.find(mark, end)
+    line, place = first, 0
+    for begin in sorted(ends):
+        line, place = line + block.count(b"\n", place, begin), begin
+        yield line, block[begin : ends[begin]]
 
 
 class Head:

@@ -165,3 +165,20 @@ def test_an_evaluation_may_be_named_after_its_counter(runs_of: Reader, line: str
     (run,) = runs_of([text for i, row in enumerate(lines) for text in (row, line.format(i))])
     assert ("eval_score" in run.columns, "reward_mean" in run.columns) == (held_out, not held_out)
     assert len(run) == 10
+
+
+def test_series_below_headings_have_the_names_of_their_headings(runs_of: Reader) -> None:
+    """Held-out scores listed above the training belong to its steps."""
+    scores = [f"step:{i}\treward/mean@1:np.float64(0.{i})" for i in (0, 2, 4, 6, 8)]
+    rewards = [f"  step {i}: 0.{i}5" for i in range(1, 10)]
+    heads = ["## val curve (reward/mean@1, 20 held-out tasks):", "## train reward per step:"]
+    (run,) = runs_of([heads[0], *scores, "", heads[1], *rewards])
+    assert run.steps.tolist() == [*range(1, 10)]
+    assert run.columns["reward_mean"].tolist() == [0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.95]
+    assert run.columns["eval_score"][[0, 1, 3, 5, 7]].tolist() == [0.0, 0.2, 0.4, 0.6, 0.8]
+    assert "the evaluations are listed apart from the other rows" in run.notes
+
+
+def test_an_unnamed_number_without_a_heading_is_not_a_metric(runs_of: Reader) -> None:
+    (run,) = runs_of([f"  step {i}: 0.{i}5" for i in range(1, 7)])
+    assert run.run_type == "none"

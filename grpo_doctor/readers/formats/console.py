@@ -13,10 +13,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...run import Run
+from .. import before_after
 from ..aliases import resolve
+from ..before_after import BeforeAfter
 from ..endings import TAIL, conclude, ending
-from ..input import PARTED, Head, Input, NotRead, decoded, pieces
-from ..known_warnings import Errors, errors, metric, refused, sign, skipped
+from ..input import PARTED, Head, Input, NotRead, decoded, lines_with, pieces
+from ..known_warnings import ERRORS, Errors, metric, refused, sign, skipped
 from ..row_buffer import Rows
 from ..row_kinds import OF_SWEEPS, flat
 from ..settings import declared
@@ -65,14 +67,15 @@ def sniff(head: Head) -> int:
 
 
 def read(file: Input) -> list[Run]:
-    console, settled, failed = _Console(file), False, Errors()
+    console, settled, failed, compared = _Console(file), False, Errors(), BeforeAfter()
     tail: list[tuple[int, bytes]] = []
     for first, lines in file.blocks():
         tail = [*tail, *enumerate(lines[-TAIL:], first + max(len(lines) - TAIL, 0))][-TAIL:]
-        whole = b"".join(lines)
+        whole = b"\n".join(lines)
         plain, steps = not any(mark in whole for mark in PARTED), whole.find(b"step:") >= 0
         holds, tagged = whole.find(_FAILS) >= 0 or whole.find(_SETS) >= 0, whole.find(b"pid=") >= 0
-        for line, raw in errors(first, lines, whole):
+        compared.see(first, whole)
+        for line, raw in lines_with(ERRORS, first, whole):
             failed.see(line, file.texts(raw[:_LONGEST])[-1])
         for line, raw in enumerate(lines, first):
             if tagged and raw[:1] == b"(":
@@ -86,9 +89,13 @@ def read(file: Input) -> list[Run]:
             for piece in (raw,) if plain else pieces(raw):
                 console.take(line, piece)
             settled = console.settled
+    comparisons = compared.found()
+    console.general.compared = {line for comparison in comparisons for line in comparison.lines}
     runs = console.best()
     runs += _elsewhere(file, runs, {*console.trl.lines, *console.verl.lines})
     failed.conclude(runs)
+    if not file.embedded:
+        before_after.conclude(runs, comparisons)
     last = max(runs, key=lambda run: int(run.lines[-1]) if len(run) else 0)
     console.bars.tell(last)
     texts = [(line, text) for line, raw in tail for text in file.texts(raw)]

@@ -153,6 +153,8 @@ class General:
         self._order = self._origin = 0
         self._processes: dict[str, int] = {}
         self._nameless = array("q")
+        self.compared: set[int] = set()
+        """Lines with a score before or after the training, which are not rows."""
         self._startup: set[bytes] = set()
         self._starting: set[bytes] = set()
         self._rowed = False
@@ -465,7 +467,7 @@ class General:
     def _finish(self) -> list[Run]:
         shapes = self._often()
         metrics = {line for shape in shapes for line in shape.lines}
-        if said := self._essay.sentences(metrics):
+        if said := self._essay.sentences(metrics) | (self.compared & metrics):
             shapes = [kept for s in shapes if len((kept := s.only(~np.isin(np.array(s.lines), list(said)))).lines)]
         self._declare(shapes)
         timeline = self._timeline(shapes)

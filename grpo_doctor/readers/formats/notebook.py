@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...run import Run, RunType
+from .. import before_after
 from ..aliases import resolve
+from ..before_after import BeforeAfter, Comparison
 from ..endings import conclude
 from ..input import Head, Input, NotRead
 from ..phases import told_of
@@ -62,16 +64,20 @@ def read(file: Input) -> list[Run]:
     text = file.text().strip("\ufeff \t\r\n")
     page = text[:14].lower().startswith(_PAGES)
     said = _Said("", None, False, {})
-    cells = [([_Output(part)], said) for part in _of_page(text)] if page else list(_of_cells(loaded(text)))
+    notebook = None if page else loaded(text)
+    cells = [([_Output(part)], said) for part in _of_page(text)] if page else list(_of_cells(notebook))
     found = [(run, code.trains) for outputs, code in cells for run in _of_cell(file, outputs, code)]
     runs = [run for run, _ in found]
+    comparisons = _compared(notebook)
     told, _ = distinct(_once([run for run in runs if run.run_type != "none"]))
     crashed = [run for run, trains in found if trains and run.run_type == "none" and run.ending]
     if told and crashed and all(run.run_type == "supervised" for run in told):  # the main training has no row
         crashed[-1].notes += map(told_of, told)
         return crashed[-1:]
     if told:
-        return _courses([run for run in runs if run in told])
+        told = _courses([run for run in runs if run in told])
+        before_after.conclude(told, comparisons)
+        return told
     nothing = Run(file.source, FORMAT, "none")
     begun = next((run for run in reversed(runs) if run.reached is not None), nothing)
     nothing.reached, nothing.settings = begun.reached, begun.settings
@@ -81,7 +87,18 @@ def read(file: Input) -> list[Run]:
         nothing.notes.append("no metric was recognised in the outputs of its cells")
     else:
         nothing.notes.append("its cells have no output; run the notebook and save it")
+    before_after.conclude([nothing], comparisons)
     return [nothing]
+
+
+def _compared(notebook: Any) -> list[Comparison]:
+    """Return the scores before and after the training, which other cells than the training may print."""
+    outputs = [output for cell in _cells(notebook) for output in _outputs(cell)]
+    printed = ((_joined(output.get("text")), output.get("data")) for output in outputs)
+    shown = (text or (_joined(data.get("text/plain")) if isinstance(data, dict) else "") for text, data in printed)
+    compared = BeforeAfter()
+    compared.see(1, "\n".join(shown).encode("utf-8", "replace"))
+    return compared.found()
 
 
 def _once(runs: list[Run]) -> list[Run]:
@@ -200,23 +217,17 @@ class _Said(NamedTuple):
 
 def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
     """Yield the tables and the console output of each cell, with the trainer and settings from the code so far."""
-    cells = notebook.get("cells") if isinstance(notebook, dict) else None
     code = SourceCode()
-    for cell in cells if isinstance(cells, list) else ():
-        if not isinstance(cell, dict):
-            continue
+    for cell in _cells(notebook):
         if cell.get("cell_type") == "code":
             code.see(_joined(cell.get("source")))
         said = _Said(code.trainer or code.arguments, code.trains, code.begins, dict(code.settings))
-        outputs = cell.get("outputs")
-        last: Any = outputs[-1] if isinstance(outputs, list) and outputs else None
+        outputs = _outputs(cell)
         tables: list[_Output] = []
-        console, raised = [], isinstance(last, dict) and last.get("output_type") == "error"
-        for output in outputs if isinstance(outputs, list) else ():
-            if not isinstance(output, dict):
-                continue
+        console, raised = [], bool(outputs) and outputs[-1].get("output_type") == "error"
+        for output in outputs:
             console.append(_joined(output.get("text")))
-            if raised and output is last:  # not a callback's error
+            if raised and output is outputs[-1]:  # not a callback's error
                 console.append(f"\nTraceback (most recent call last):\n{output.get('ename')}: {output.get('evalue')}\n")
             data = output.get("data")
             if isinstance(data, dict):
@@ -227,6 +238,18 @@ def _of_cells(notebook: Any) -> Iterator[tuple[list[_Output], _Said]]:
                 console.append(plain if trl_console.TRAINED.match(plain) else text)  # rich shows one element per output
         completed = not (raised or _STARTS.search(_joined(cell.get("source"))))
         yield [*tables, _Output("".join(console), completed=completed)], said
+
+
+def _cells(notebook: Any) -> list[dict[str, Any]]:
+    return _mappings(notebook.get("cells") if isinstance(notebook, dict) else None)
+
+
+def _outputs(cell: dict[str, Any]) -> list[dict[str, Any]]:
+    return _mappings(cell.get("outputs"))
+
+
+def _mappings(value: Any) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def _joined(text: Any) -> str:
