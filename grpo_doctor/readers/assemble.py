@@ -131,10 +131,12 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
 
 
 def _order(steps: np.ndarray, trains: np.ndarray) -> tuple[np.ndarray | None, str]:
-    """Return the order of rows that are not in the order of their steps, with a note: rows from last to first, or a list
-    of evaluations above or below the rows of the training."""
+    """Return the order of rows that are not in the order of their steps, with a note. The rows may begin with the last
+    step, and evaluations may be listed above or below the rows of the training."""
     if (np.diff(steps) < 0).all():
-        return np.arange(len(steps))[::-1], "the rows are in reverse order (newest first) and were read from last to first"
+        return np.arange(len(steps))[
+            ::-1
+        ], "the rows are in reverse order (newest first) and were read from last to first"
     if np.count_nonzero(np.diff(trains)) == 1 and all((np.diff(steps[part]) >= 0).all() for part in (trains, ~trains)):
         own, others = steps[trains], steps[~trains]
         if others[-1] > own[0] if not trains[0] else others[0] < own[-1]:

@@ -21,7 +21,9 @@ _AFTER = (b"fter", b"FTER", b"inal", b"INAL", b"rained", b"RAINED", b"uned", b"U
 """Parts of the words for the time before and after a training, by which lines are searched before the pattern is
 tried."""
 _SCORED = re.compile(rb"(?i)(?:rew|scor|acc|succ|pass|win|corr|solv)[^\n]{0,80}?[:=|)\]]\s*[-+]?\.?\d")
-_TRAINING = r"(?:[\W_]+(?:the|rl|rlhf|ppo|grpo|dpo|sft|training|fine-?tuning|optimi[sz]ation|detox|model|policy)(?![a-z]))*"
+_TRAINING = (
+    r"(?:[\W_]+(?:the|rl|rlhf|ppo|grpo|dpo|sft|training|fine-?tuning|optimi[sz]ation|detox|model|policy)(?![a-z]))*"
+)
 _PHASE = re.compile(
     r"(?<![a-z])(?:(before|baseline|initial|untrained)"
     rf"|after|final|trained|(?:fine-?)?tuned)(?![a-z]){_TRAINING}",
