@@ -53,12 +53,12 @@ def length_collapse(
       have risen by less than half of the smallest detectable gain. If the reward has not fallen and responses still
       have at least 8 tokens, an error also requires 20 recorded rewards.
     - Severity is also **error** if the length is at most 2 tokens, and **critical** if it is at most 1.5 tokens.
-    - Severity is **info** if the reward has gained and either the task is solved, or the gain came before the collapse
-      and has been kept.
+    - Severity is **info** if the reward has improved and either the task is solved, or the gain came before the
+      collapse and has been kept.
 
     If the reward components are known, only the gain of components other than formatting counts. The check does not
     judge runs whose responses have fewer than 8 tokens on the first row, because their task requires short answers. The
-    onset is the step at which the length fell below 90% of its first value. Once the reward has gained or fallen, the
+    onset is the step at which the length fell below 90% of its first value. Once the reward has improved or fallen, the
     onset refers to the smaller of the first length and the length at the best reward.
 
     ## Thresholds

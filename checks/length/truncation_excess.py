@@ -80,23 +80,23 @@ def truncation_excess(
 
     - After 10 steps, severity is error if the reward has fallen and more than half of the responses in the last 10 rows
       are truncated. Severity is also error if the reward is constant and more than 80% of the responses are truncated.
-    - After 60 steps, severity is error if the reward has not gained and the truncated share is above 80%, both in the
+    - After 60 steps, severity is error if the reward has not improved and the truncated share is above 80%, both in the
       last 10 rows and over the whole run. The error after 60 steps also requires that the share of truncated responses
       is logged, or that all mean lengths are equal.
 
-    Severity is not error if the reward has gained, or if the reward is at least 80% of its maximum and rewards differ
+    Severity is not error if the reward has improved, or if the reward is at least 80% of its maximum and rewards differ
     within a batch. Severity is also not error if truncation is falling (Kendall's tau of the share over 10 rows is
     below -0.4). If a logged share shows that more than 80% of the responses are truncated, a gain counts only if it
     exceeds what formatting explains. If the reward has components other than formatting, these components must have
-    gained. If only the total reward is known, it must have gained at least half a standard deviation of single
+    improved. If only the total reward is known, it must have gained at least half a standard deviation of single
     rewards. If no spread is recorded, the reward must have gained 0.25 on a scale of 0 to 1, or any detectable amount
     on another scale.
 
-    Severity is **info** if truncation has no visible cost, because the reward has gained. Severity is also info if the
-    reward has not fallen and the truncated share is at most one half, both in the last 10 rows and over the whole run.
-    If a logged share shows that more than 80% of the responses are truncated throughout the run, severity is info only
-    for a solved task. Many runs that learn start with half of their responses truncated. STL001 reports a reward that
-    stays flat.
+    Severity is **info** if truncation has no visible cost, because the reward has improved. Severity is also info if
+    the reward has not fallen and the truncated share is at most one half, both in the last 10 rows and over the whole
+    run. If a logged share shows that more than 80% of the responses are truncated throughout the run, severity is info
+    only for a solved task. Many runs that learn start with half of their responses truncated. STL001 reports a reward
+    that stays flat.
 
     If the share of truncated responses is not logged, the check estimates it from the mean length over 10 rows. If the
     mean length is a fraction r of the limit, and r is at least 0.95, the estimated share is 2r - 1. The limit is the
@@ -210,7 +210,7 @@ def _spread(reward_std: Column, unit: Column) -> Column:
 
 
 def _beyond_form(trend: Trend, meant: Trend, least: Column) -> Column:
-    """Return whether correctness has gained or, without components, the reward by more than formatting explains."""
+    """Return whether correctness has improved or, without components, the reward by more than formatting explains."""
     return where(isnan(meant.shown), isnan(least) | (trend.gain >= least), meant.gained)
 
 

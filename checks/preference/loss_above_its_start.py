@@ -37,8 +37,8 @@ def loss_above_its_start(
     of ln 2.
 
     The check also fires if the held-out loss is more than 0.01 above ln 2 in the last two evaluations. Severity is
-    **info** if the held-out score has gained. If no loss type is declared, the first training loss must be at most ln 2
-    + 0.05, because the losses of other methods start higher.
+    **info** if the held-out score has improved. If no loss type is declared, the first training loss must be at most ln
+    2 + 0.05, because the losses of other methods start higher.
 
     ## Thresholds
     - `rows`: number of losses in the mean.

@@ -66,8 +66,8 @@ def pairs_not_told_apart(
       case, full updates were made, but the policy still equals its reference model.
 
     The cases **Flat** and **At its start** require that the loss has not fallen beyond its noise. In addition, the
-    reward accuracy must not have gained, and must not exceed one half by more than its noise. The message reports that
-    the learning rate is too low if the largest margin is between 0 and 0.01 and the rate stays below 1e-5.
+    reward accuracy must not have improved, and must not exceed one half by more than its noise. The message reports
+    that the learning rate is too low if the largest margin is between 0 and 0.01 and the rate stays below 1e-5.
 
     ## Thresholds
     - `early_rows`: number of steps before which the check does not fire.

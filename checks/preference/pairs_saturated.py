@@ -30,7 +30,7 @@ def pairs_saturated(
     five-hundredth of the first value. A pair that has a loss but no gradient has two equal responses, whose loss is
     always ln 2. Severity is **info** if fewer than half of the rows of the run have no signal: training has finished.
     If half of the rows or more have no signal, the finding is a **warning** and an outcome. Severity stays **info** if
-    the held-out loss is below its first value or the held-out accuracy has gained.
+    the held-out loss is below its first value or the held-out accuracy has improved.
 
     ## Thresholds
     - `left`: loss or gradient norm up to which a row counts as having no signal.

@@ -19,7 +19,7 @@ def importance_weight_off_one(
     The check applies if trainer and rollout engine agree per token: the KL (k3 estimate) is below 0.01 nats, or the
     mean difference is below 0.11 nats. Severity is **info** if the mean importance weight is outside 0.8 to 1.25 on two
     consecutive rows. Severity is **warning** if the weight is outside 0.5 to 2 on one row. Severity is **error** if the
-    weight is below 0.25, unless the reward has gained.
+    weight is below 0.25, unless the reward has improved.
 
     ## Thresholds
     - `agree`: KL (k3 estimate), in nats per token, below which rollout engine and trainer count as agreeing on every

@@ -33,10 +33,10 @@ def rollout_trainer_logprob_mismatch(
     The check uses the KL between rollout engine and trainer (k3 estimate), in nats per token. The check fires if a
     limit is exceeded on 2 of 3 rows. The KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d
     of the log-probabilities. Severity is **warning** above 0.002 (d = 0.05, a factor of 1.05 per token), or at a mean
-    probability difference above 0.01. Up to a KL of 0.01, severity is **info** if the reward has gained. Severity is
+    probability difference above 0.01. Up to a KL of 0.01, severity is **info** if the reward has improved. Severity is
     also **info** if the KL was between 0.002 and 0.01 on the first row and has not doubled since. Severity is **error**
-    above 0.01 (d = 0.11) if the reward has not gained. Severity is **critical** above 0.1 (d = 0.36), but **error** if
-    the KL was not recorded. Severity is also **critical** if the median of five rows is above 0.01 and has doubled
+    above 0.01 (d = 0.11) if the reward has not improved. Severity is **critical** above 0.1 (d = 0.36), but **error**
+    if the KL was not recorded. Severity is also **critical** if the median of five rows is above 0.01 and has doubled
     within 20 rows. If the raw logits of the rollout engine are also recorded, they show on which side the cause is.
 
     ## Thresholds

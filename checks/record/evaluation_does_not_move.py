@@ -20,7 +20,7 @@ def evaluation_does_not_move(eval_score: Column, reward_gained: Column, *, equal
 
     ## What it sees
     The check fires if four or more held-out scores are identical to the last digit while the training reward has
-    gained. Scores of 0 and 1 do not count.
+    improved. Scores of 0 and 1 do not count.
 
     ## Thresholds
     - `equal_scores`: minimum number of equal held-out scores.

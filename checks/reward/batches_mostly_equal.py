@@ -41,7 +41,7 @@ def batches_mostly_equal(
     ## What it sees
     The check fires if all rewards are equal in at least 80% of all batches (20 or more) and of the last ten batches.
     Rewards are equal if reward_std, or reward_max minus reward_min, is at most 1e-6. In addition, the reward must not
-    have gained and must not be near its maximum. ADV003 judges logs that count zero-variance groups. Half of the
+    have improved and must not be near its maximum. ADV003 judges logs that count zero-variance groups. Half of the
     batches are sufficient if all batches without spread have the same reward and the same mean length. In that case,
     the policy gives the same answer to all prompts, because prompts differ from step to step. Two in five batches are
     sufficient if all batches without spread have the same negative reward. In every other run, severity is **info** if

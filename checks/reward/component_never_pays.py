@@ -55,7 +55,7 @@ def component_never_pays(
     """A reward component, or every component except formatting, stays at its minimum although the reward rises.
 
     ## What it sees
-    The check fires if the reward has gained, but one of its components has not gained. The component must be at its
+    The check fires if the reward has improved, but one of its components has not improved. The component must be at its
     minimum (its lowest value, at most 0) on 85% of its rows. Alternatively, the component must never have exceeded its
     minimum by more than a tenth of its equal share of the current reward. The check ignores components whose names mean
     formatting or a penalty. The check also ignores components at the top of their range, or in its upper half if a

@@ -25,7 +25,7 @@ def evaluated_text_unlikely(
 
     ## What it sees
     The check fires if each of the last three evaluation perplexities is at least twice the first perplexity. If the
-    reward has gained at the same time, the message reports the gain. A rising reward with rising perplexity is the
+    reward has improved at the same time, the message reports the gain. A rising reward with rising perplexity is the
     pattern of over-optimisation.
 
     ## Thresholds

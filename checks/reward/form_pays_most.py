@@ -20,11 +20,11 @@ def form_pays_most(
     """Most of the reward gain comes from formatting, although correctness has improved too.
 
     ## What it sees
-    Starting at the 40th reward, the check applies if the reward has gained and has not fallen. The check fires if the
-    components other than formatting have gained and the reward no longer rises. In addition, the gain of the other
+    Starting at the 40th reward, the check applies if the reward has improved and has not fallen. The check fires if the
+    components other than formatting have improved and the reward no longer rises. In addition, the gain of the other
     components must be below half of the reward's gain, even with noise. The check also fires if the other components
     stopped rising and the reward continued to rise for another fifth of the run. If the other components have not
-    gained at all, REW003 reports the run.
+    improved at all, REW003 reports the run.
 
     ## Thresholds
     - `rewards`: number of rewards before which the check does not fire.

@@ -34,11 +34,11 @@ def held_out_score_does_not_follow(
 
     ## What it sees
     The check requires at least eight held-out scores between 0 and 1, and a training measure that has gained 0.1 of its
-    scale. The training measure is the success rate, if it has gained. Otherwise, the measure is the reward from
-    components other than formatting, if that reward has gained, or else the whole reward. A reward that is not between
-    0 and 1 is divided by the range of single rewards. The gain is measured from the first evaluation. The check fires
-    if the held-out gain, plus its noise, is below half of the training gain. The first held-out score plus half of the
-    training gain must be at most 0.95. REW015 reports a held-out score that has fallen.
+    scale. The training measure is the success rate, if it has improved. Otherwise, the measure is the reward from
+    components other than formatting, if that reward has improved, or else the whole reward. A reward that is not
+    between 0 and 1 is divided by the range of single rewards. The gain is measured from the first evaluation. The check
+    fires if the held-out gain, plus its noise, is below half of the training gain. The first held-out score plus half
+    of the training gain must be at most 0.95. REW015 reports a held-out score that has fallen.
 
     ## Thresholds
     - `evaluations`: minimum number of held-out scores, so that their noise can be estimated.

@@ -42,13 +42,13 @@ def length_or_format_driven_reward(
     """The reward gain comes from response length or formatting alone.
 
     ## What it sees
-    **Formatting**: the reward has gained, but components other than formatting can account for less than a third of the
-    gain. Formatting components (format, tags, length, penalties) are recognised by name. The other components have not
-    gained, and noise cannot hide a sufficient gain. The other components must also be below 80% of their best row, so
-    that they have room to improve. The finding is an outcome, because there is no evidence that the policy learned the
-    task.
+    **Formatting**: the reward has improved, but components other than formatting can account for less than a third of
+    the gain. Formatting components (format, tags, length, penalties) are recognised by name. The other components have
+    not improved, and noise cannot hide a sufficient gain. The other components must also be below 80% of their best
+    row, so that they have room to improve. The finding is an outcome, because there is no evidence that the policy
+    learned the task.
 
-    **Success**: the reward has gained, but the gain of the success rate, even with noise, is below a tenth of the
+    **Success**: the reward has improved, but the gain of the success rate, even with noise, is below a tenth of the
     possible rise. The success rate must have started below 0.8. A finding about the success rate is also an outcome.
     REW002 reports a success rate that has fallen or never exceeded 0.05.
 

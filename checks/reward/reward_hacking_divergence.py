@@ -57,7 +57,7 @@ def reward_hacking_divergence(
     """The reward rises while a metric that is not rewarded falls or stays near 0.
 
     ## What it sees
-    Starting at the 20th reward, the check requires that the reward has gained and has not fallen. The check compares
+    Starting at the 20th reward, the check requires that the reward has improved and has not fallen. The check compares
     the reward with the trajectories of the held-out score, the success rate and the share of valid responses. A metric
     that equals the reward is ignored. Severity is **error** if one of the three metrics has lost 30% of its best level
     and half of its range. Severity is **warning** if one of the three metrics has fallen by less, but beyond its noise.

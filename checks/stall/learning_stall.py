@@ -53,10 +53,10 @@ def learning_stall(
     ## What it sees
     The check uses the trajectory of the reward, starting at the 12th reward.
 
-    **No reward** (error): the reward has not gained, and at least 85% of the rewards equal the lowest reward, which is
-    0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no spread
-    within a batch was recorded, three rewards are sufficient for a warning. With two rewards, or a single reward of
-    exactly 0, the severity is **info**.
+    **No reward** (error): the reward has not improved, and at least 85% of the rewards equal the lowest reward, which
+    is 0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no
+    spread within a batch was recorded, three rewards are sufficient for a warning. With two rewards, or a single reward
+    of exactly 0, the severity is **info**.
 
     **Nearly 0** (warning): more than 20 rewards are recorded, none is negative, and the mean of any five consecutive
     rewards is below 0.01.
@@ -65,7 +65,7 @@ def learning_stall(
     of the rewards must not be 0 to 1. If the log contains the start of the run, the reward is also flat at step 40 or
     later under the following conditions:
 
-    - the reward has neither gained nor fallen, and the task is not solved
+    - the reward has neither improved nor fallen, and the task is not solved
     - noise cannot hide a gain of a tenth of the headroom
     - the reward has risen by less than half of the smallest detectable gain
     - the reward began below 80% of its maximum
@@ -78,8 +78,8 @@ def learning_stall(
     fire, and the verdict is `unproven`.
 
     A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, both
-    recently and over the whole run. In both cases, waiting cannot help. If the log does not count zero-variance
-    groups, the check uses batches. A held-out score that has gained counts as learning.
+    recently and over the whole run. In both cases, waiting cannot help. If the log does not count zero-variance groups,
+    the check uses batches. A held-out score that has improved counts as learning.
 
     ## Thresholds
     - `early_rows`: number of steps before which no reward is reported as flat, and severity is never error.

@@ -14,7 +14,7 @@ def no_gain_since(
     """The reward rose early and then reached a plateau for most of the run.
 
     ## What it sees
-    The check starts at the 40th reward. The check fires if the reward has gained, has neither fallen nor reached its
+    The check starts at the 40th reward. The check fires if the reward has improved, has neither fallen nor reached its
     maximum, and has a plateau that covers 60% of the steps. On a plateau, the second half is not above the first half,
     and no window is clearly below the level of the last quarter of the run.
 

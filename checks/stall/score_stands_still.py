@@ -54,8 +54,8 @@ def score_stands_still(
     of all values. If no success rate is recorded, the check uses the held-out score. The number must be above 0 and
     below the score of a solved task. Rounding must not explain the equal values: the number must have more than three
     digits, or the last change must be 0.02 or more. Severity is **warning**, and **error** if the number is 30% below
-    the highest value. If the score has gained, the check fires only after eight rows with a loss of exactly 0, because
-    no update then changes the policy. The onset is the first of the equal values.
+    the highest value. If the score has improved, the check fires only after eight rows with a loss of exactly 0,
+    because no update then changes the policy. The onset is the first of the equal values.
 
     ## Thresholds
     - `measured`: minimum number of consecutive equal values.

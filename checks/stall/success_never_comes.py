@@ -33,15 +33,15 @@ def success_never_comes(
 
     ## What it sees
     The check fires if all values of the success rate are 0. At least 40 values are required, or 8 if there are also 8
-    rewards and the reward has not gained. Starting at the 12th value, the check also fires for a success rate that is 0
-    on 85% of its rows. If the success rate is almost always 0, three or more held-out scores of at most 0.05 are also
+    rewards and the reward has not improved. Starting at the 12th value, the check also fires for a success rate that is
+    0 on 85% of its rows. If the success rate is almost always 0, three or more held-out scores of at most 0.05 are also
     required, so that two measurements agree. If only the success rate or only the held-out score is recorded, twelve
-    values are sufficient. No value may be above 0.05, and the metric must not have gained. For a success rate, at least
-    one value must be above 0. If the reward is also always at its minimum, STL001 reports the run.
+    values are sufficient. No value may be above 0.05, and the metric must not have improved. For a success rate, at
+    least one value must be above 0. If the reward is also always at its minimum, STL001 reports the run.
 
     ## Thresholds
     - `patience`: number of values, all 0, at or above which the check fires, as in REW011.
-    - `short`: number of values, all 0, that are sufficient if the reward has not gained (the number that a trend
+    - `short`: number of values, all 0, that are sufficient if the reward has not improved (the number that a trend
       needs).
     - `least_values`: number of values at or above which the check tests whether almost all values are 0, as in STL001.
     - `evaluations`: minimum number of held-out scores (the number of rewards that STL001 requires).

@@ -22,7 +22,7 @@ def overfitting(
     ## What it sees
     The check requires three or more evaluations. The check fires if the last two held-out losses are more than 10%
     above the lowest, while the last training loss is below the first. Severity is **info** if a held-out score has
-    gained, because the held-out score is the goal.
+    improved, because the held-out score is the goal.
 
     ## Thresholds
     - `above`: relative rise above the lowest held-out loss that the last two held-out losses must exceed.
