@@ -78,7 +78,7 @@ metamorphic: .venv/.installed  ## test on ../shared/logs that irrelevant changes
 	.venv-supply/bin/pip install --quiet --constraint constraints.txt cyclonedx-bom pip-audit pip-tools pre-commit zizmor
 	touch $@
 
-audit: .venv-supply/.installed  ## audit the workflows (zizmor) and the core dependencies (pip-audit; queries pypi.org)
+audit: .venv-supply/.installed  ## audit the workflows (zizmor) and the core dependencies (pip-audit, which queries pypi.org)
 	.venv-supply/bin/zizmor --quiet --offline .github/workflows action.yml
 	.venv-supply/bin/pip-audit --strict --require-hashes --disable-pip --requirement constraints-hashes.txt
 
@@ -100,7 +100,7 @@ advisories-repro: .venv/.installed  ## reproduce advisories on CPU with wheels o
 licences: .venv/.installed  ## list the licences of all installed packages
 	$(BIN)/python -m piplicenses --from=mixed --order=license --with-urls
 
-lab: .venv/.installed  ## train every fault of the engine on three seeds, without and with a remedy; resumable
+lab: .venv/.installed  ## train a model with every fault of the engine on three seeds, with and without remedies; resumable
 	nice -n 10 $(BIN)/grpo-doctor lab --yes --evidence docs/evidence
 
 .venv-old-trl/.installed: pyproject.toml constraints-old-trl.txt

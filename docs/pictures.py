@@ -1,7 +1,8 @@
-"""The pictures of the README, from runs that ship: ``make pictures`` writes docs/pictures. Needs Chromium on the path.
+"""Draws the pictures in the README from bundled runs: ``make pictures`` writes docs/pictures. Needs Chromium on the
+path.
 
-The terminal is drawn by rich as SVG, without the fonts that it would fetch. The report is the page of
-``grpo-doctor demo`` in headless Chromium.
+rich draws the terminal as SVG, without the fonts that a browser would fetch. The report is the page of ``grpo-doctor
+demo`` in headless Chromium.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ CHROMIUM = (
 
 
 def terminal(*words: str) -> str:
-    """A command and what it prints, as SVG."""
+    """Return a command and its output as SVG."""
     command = [sys.executable, "-m", "grpo_doctor", *words, "--color"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
     console = Console(record=True, width=98, file=open("/dev/null", "w", encoding="utf-8"))  # noqa: SIM115
@@ -37,7 +38,7 @@ def terminal(*words: str) -> str:
 
 
 def report(page: Path, picture: Path) -> None:
-    """The first screen of a page as PNG."""
+    """Return the first screen of a page as PNG."""
     chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if chromium is None:
         sys.exit("make pictures needs Chromium on the path")
@@ -50,7 +51,7 @@ def report(page: Path, picture: Path) -> None:
 
 
 def main() -> None:
-    """Writes all pictures."""
+    """Write all pictures."""
     PICTURES.mkdir(exist_ok=True)
     (PICTURES / "terminal.svg").write_text(terminal("analyze", LOG), encoding="utf-8")
     with tempfile.TemporaryDirectory() as folder:

@@ -1,4 +1,4 @@
-"""Did the change help? python compare.py before.log after.log"""
+"""Reports whether a change helped: python compare.py before.log after.log"""
 
 import sys
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Watches a trainer of your own: one record a step, and what is new with it."""
+"""Checks a custom trainer during training: passes one record per step and prints new findings."""
 
 import math
 import random
