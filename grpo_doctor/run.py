@@ -202,6 +202,7 @@ class Run:
         repeated_error: the error message on most lines, if one repeats.
         reached: last position of the progress bar, for a log without a training row; None if unknown. The length of the
             bar is ``settings["max_steps"]``.
+        texts: names of the first texts in a file whose records have texts and no metrics, like a data set.
         path: the file that ``lines`` refer to; None for no file or several files.
     """
 
@@ -222,6 +223,7 @@ class Run:
         self.ending: Ending | None = None
         self.reached: int | None = None
         self.repeated_error: RepeatedError | None = None
+        self.texts: list[str] = []
 
     @property
     def restarts(self) -> int:

@@ -30,6 +30,8 @@ MET, SET_BY = 3, (32, 50)
 """Number of rows on which the longest mean length must recur to count as the limit, because two rows may be chance, and
 the numbers of which usual limits are multiples. The length of an answer in a fixed format is a multiple by chance in
 one case of twenty."""
+ROUND = (8, 10)
+"""Numbers of which the one length of all responses must be a multiple to count as the limit if none is declared."""
 PILE, PILED = 10, 0.1
 """Number of rows, and share of all rows, on which the longest mean length must recur to count as the limit, whatever
 its value, because only truncation makes a length recur so often."""
@@ -82,7 +84,7 @@ def truncation_excess(
       are truncated. Severity is also error if the reward is constant and more than 80% of the responses are truncated.
     - After 60 steps, severity is error if the reward has not improved and the truncated share is above 80%, both in the
       last 10 rows and over the whole run. The error after 60 steps also requires that the share of truncated responses
-      is logged, or that all mean lengths are equal.
+      is logged, or that a limit is declared and all mean lengths are equal.
 
     Severity is not error if the reward has improved, or if the reward is at least 80% of its maximum and rewards differ
     within a batch. Severity is also not error if truncation is falling (Kendall's tau of the share over 10 rows is
@@ -105,8 +107,9 @@ def truncation_excess(
     rows must be fractional. The longest mean length also counts as the limit if it has occurred on at least ten rows
     and on at least a tenth of all rows. In that case, each row with exactly this mean length counts as fully truncated.
     A mean length above 16 tokens also counts as the limit if it has stayed exactly at its maximum for 10 rows. Two rows
-    are enough if the longest recorded response equals the mean length on both rows. A logged share counts as 0 if even
-    the longest response is below 95% of the declared limit.
+    are enough if the longest recorded response equals the mean length on both rows. If no limit is
+    declared, one length on all rows counts as the limit only if it is a multiple of 8 or 10; otherwise, the length is
+    fixed. A logged share counts as 0 if even the longest response is below 95% of the declared limit.
 
     The finding clears once the share over the last 10 rows is at most 10%, so the end of the run counts, not the start.
 
@@ -166,25 +169,28 @@ def truncation_excess(
     often = (lately > warn) & _repeated(share, warn, bad)
     suffered = (lately > outcome_share) & (so_far > outcome_share)
     paid = reward_trend.gained & ~reward_trend.fallen
-    costs = where(reward_mean == reward_mean, (fmax(lately, so_far) > bad) | reward_trend.fallen, True)
+    scored = reward_mean == reward_mean
+    costs = where(scored, (fmax(lately, so_far) > bad) | reward_trend.fallen, True)
     spread = _spread(reward_std, reward_trend.unit)
-    guessed = isnan(cut_share) & (lowest(share) < 1)  # identical lengths leave no room for a guess
+    unlogged = isnan(cut_share)
+    guessed = unlogged & (lowest(share) < 1)  # identical lengths leave no room for a guess
+    unsure = unlogged & isnan(max_new_tokens)  # identical lengths may be fixed by a setting
     softened = _beyond_form(reward_trend, meant_trend, gain_deviations * spread) | ~suffered | guessed
     near = is_solved(reward_mean, reward_max, reward_trend.unit, rows, nearly) & ~(spread <= equal * abs(reward_mean))
     lasted = step - baseline(step, 1)
     stays = ~(kendall_tau(share, rows) < -0.4) & (lasted >= rows - 1)
     one_value = best(reward_mean) <= lowest(reward_mean)
-    tried = (lasted >= early_steps - 1) & suffered & ~_rises_early(reward_mean, reward_trend) & ~guessed
+    tried = (lasted >= early_steps - 1) & suffered & ~_rises_early(reward_mean, reward_trend) & ~(guessed | unsure)
     hurt = (reward_trend.fallen & (lately > bad)) | ((one_value | tried) & (lately > outcome_share))
     return fires(
         often & costs & ~(paid & ~suffered) & ~(reward_trend.gained & reward_trend.solved) & ~(paid & guessed),
         "{cut:.0%} of the responses are truncated at the length limit{detail}.",
         info=often,
-        error=hurt & often & (reward_mean == reward_mean) & ~((paid & softened) | reward_trend.solved | near) & stays,
+        error=hurt & often & scored & ~((paid & softened) | reward_trend.solved | near) & stays,
         hold=(1, 1),
         suffered=suffered,
         onset=where(total(share > warn) == n, baseline(step, 1), began(often, share > warn, step)),
-        detail=words(_detail, where(isnan(cut_share), _level(response_length_mean, rows), np.nan), so_far, lately, n),
+        detail=words(_detail, where(unlogged, _level(response_length_mean, rows), np.nan), so_far, lately, n),
         cut=lately,
     )
 
@@ -199,7 +205,8 @@ def _share(
     logged: Column, mean: Column, longest: Column, limit: Column, rows: int, short: float, full: float
 ) -> Column:
     """Return the share of truncated responses: as logged, but 0 if no response is near the limit, or else estimated."""
-    estimated = _by_length(mean, longest, limit, rows, short, full)
+    fixed = isnan(limit) & (best(mean) == lowest(mean)) & (mean % ROUND[0] != 0) & (mean % ROUND[1] != 0)
+    estimated = where(fixed, np.nan, _by_length(mean, longest, limit, rows, short, full))
     return where(isnan(logged), estimated, where(longest < full * limit, 0.0, logged))
 
 

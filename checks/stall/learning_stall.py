@@ -7,6 +7,7 @@ from grpo_doctor.series import (
     Trend,
     baseline,
     best,
+    departed,
     fmax,
     fmin,
     from_start,
@@ -36,6 +37,7 @@ def learning_stall(
     eval_gained: Column = None,
     dead_share: Column = None,
     cut_share: Column = None,
+    kl: Column = None,
     *,
     early_rows: int = 40,
     least_rewards: int = 12,
@@ -76,6 +78,9 @@ def learning_stall(
     of single rewards. The headroom must be at least one standard deviation. On average, the best of four responses is
     one standard deviation above their mean. If noise could hide a gain of a tenth of the headroom, the check does not
     fire, and the verdict is `unproven`.
+
+    A constant reward is only a **warning** if the KL to the reference has risen threefold, to more than 0.005. Equal
+    rewards have no gradient, so another reward or term of the loss moves the policy.
 
     A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, both
     recently and over the whole run. In both cases, waiting cannot help. If the log does not count zero-variance groups,
@@ -139,20 +144,21 @@ def learning_stall(
     small = _too_small(reward_trend, most - first, spread, headroom_share, lasted >= 2 * early_rows - 1)
     leans = reward_trend.gain > shown / 2
     flat = ((long & room & small & from_start(step)) | still) & ~(better | leans | reward_trend.fallen | unpaid | never)
+    moved = (top <= low) & departed(kl)  # equal rewards alone cannot do so
     tied = _tied(dead_share, reward_std, top <= low, rows) >= error_dead_share
     cut = recent_mean(cut_share, rows) > error_cut_share
     return fires(
         flat | unpaid | never | near_0,
         "The {what}{more}.",
         info=none_yet,
-        error=(unpaid & long) | (flat & (tied | cut)),
+        error=((unpaid & long) | (flat & (tied | cut))) & ~moved,
         hold=(1, 1),
         clear=1,
         onset=baseline(step, 1),
-        what=words(_what, rewards, lasted, unpaid, none_yet, near_0, top, first, now, shown),
+        what=words(_what, rewards, lasted, unpaid, none_yet, near_0, top, first, now, shown, recent_mean(kl), moved),
         more=where(tied & ~none_yet, TIED, where(cut & ~none_yet, ", and most responses are truncated", "")),
-        constant=none_yet | unpaid,
-        throughout=none_yet,
+        constant=(none_yet | unpaid) & ~moved,
+        throughout=none_yet & ~moved,
         graded=flat & ~still & (spread > 1e-6),
         rewards=rewards,
         first=first,
@@ -206,8 +212,15 @@ def _what(
     first: float,
     now: float,
     shown: float,
+    kl: float,
+    moved: bool,
 ) -> str:
     lasted, everywhere = steps(rewards, span), all_of(rewards, step_noun(rewards, span))
+    if moved:
+        return (
+            f"reward is {number(top)} on {everywhere}, but the KL to the reference has risen to {number(kl, 2)}, so "
+            "another reward or term moves the policy"
+        )
     if never:
         return f"reward is {number(top)} on {everywhere}, so it gives no gradient"
     if unpaid:

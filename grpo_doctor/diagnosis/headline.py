@@ -291,6 +291,8 @@ def _nothing_read(run: Run) -> str:
         known = known_error(run.ending)
         ended = f"No metric was read before the run ended with {run.ending.described}."
         return " ".join(filter(None, [ended, known and known.cause, _fix(run)]))
+    if run.texts:
+        return f"The file has texts ({', '.join(run.texts)}) like a data set, and no metrics. Pass the training log."
     none = _unread(run, ", so there is no verdict")
     return f"{none} Log the mean reward and the loss of each step, or name their columns with --map."
 

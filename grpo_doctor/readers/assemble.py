@@ -71,6 +71,10 @@ def assemble(rows: Rows) -> Run:
         if _PAYS & {alias.field for alias in resolve(key)} and _PAYS.isdisjoint(run.columns):
             run.notes.append(NotRead(f"{key} has no numbers; its first value is {value[:_SHOWN]!r}"))
     run.notes += rows.file.notes + rows.notes
+    records = max(rows.unread.values(), default=0)
+    if rows.texts and records > 1 and not (len(run) or rows.weak.values):
+        run.texts = rows.texts[:_NAMED]
+        run.notes.append(f"{records:,} records with texts ({', '.join(run.texts)}) and without metrics")
     if rows.odd:
         more = f" and {len(rows.odd) - _NAMED} more" if len(rows.odd) > _NAMED else ""
         sound = "loss" in run.columns and np.isfinite(run.columns["loss"]).all()
@@ -159,6 +163,7 @@ def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
     _eos_of_counts(rows, run, columns)
     _cut_of_counts(rows, run, columns)
     _uncompared(rows, columns)
+    _scaled_kl(rows, run, columns)
     return columns, recorded
 
 
@@ -453,6 +458,21 @@ def _cut_of_counts(rows: Rows, run: Run, columns: Columns) -> None:
     with np.errstate(all="ignore"):
         columns["truncated_rate"] = cut.full(len(rows)) / all_.full(len(rows))
     run.mapping["truncated_count"] = "truncated_rate"
+
+
+def _scaled_kl(rows: Rows, run: Run, columns: Columns) -> None:
+    """Read the KL as the KL term of the loss if the loss is the sum of policy loss and KL. The KL then includes its
+    coefficient, unless the coefficient is 1."""
+    if not {"loss", "policy_loss", "kl"} <= columns.keys() or "kl_loss" in columns or rows.settings.get("kl_coef") == 1:
+        return
+    kl = columns["kl"]
+    rest = columns["loss"] - columns["policy_loss"] - kl
+    known = np.isfinite(rest) & (kl != 0)
+    if known.sum() < _ENOUGH or np.quantile(np.abs(rest[known] / kl[known]), 0.9) > _APART:
+        return
+    columns["kl_loss"] = columns.pop("kl")
+    run.mapping.update({key: "kl_loss" for key, field in run.mapping.items() if field == "kl"})
+    run.notes.append("the KL includes its coefficient, because the loss is the sum of policy loss and KL")
 
 
 def _uncompared(rows: Rows, columns: Columns) -> None:

@@ -44,6 +44,8 @@ SPENT_EVERY = 256
 _LABELS = ("type", "row_type", "event", "phase", "split", "mode", "kind", "stage", "prefix")
 _FLAGS = ("eval", "is_eval", "evaluation", "validation", "is_validation")
 """Keys whose value ``true`` marks a row of an evaluation."""
+_TEXT = 60
+"""Number of characters above which a value is a text, such as a prompt or an answer."""
 _NO_LOG = ("No log", "No Log")
 """The text in a notebook's table for a metric that is missing from a row."""
 _CONFIGS = frozenset("config args hparams header meta settings".split())
@@ -103,6 +105,8 @@ class Rows:
         self.extra: dict[str, Values] = {}
         self.seen: set[str] = set()
         self.wordy: dict[str, str] = {}
+        self.texts: list[str] = []
+        """Unread keys whose first value is a text."""
         """Keys of metrics whose first value is a word, with the word."""
         self.seeds: set[str] = set()
         self.meant: str | None = None
@@ -395,6 +399,8 @@ class Rows:
                 return self.components[name]
             if value not in _NO_LOG:
                 self.unread[name] = 1
+                if isinstance(value, str) and len(value) > _TEXT:
+                    self.texts.append(name)
                 if (figure := number(value)) is not None and not math.isfinite(figure):
                     self.odd.append(name)
             return None
@@ -421,6 +427,8 @@ class Rows:
         were added."""
         name = key.rpartition("/")[2].lower()
         if name not in ("rewards", "advantages", "group_rewards", "reward"):
+            if key not in self.unread and values and isinstance(values[0], Mapping):
+                self.texts.append(key)  # the messages of a conversation
             self.unread[key] = self.unread.get(key, 0) + 1
             return False
         grouped = bool(values) and all(isinstance(group, list) for group in values)

@@ -146,6 +146,16 @@ def began(when: Column, off: Column, step: Column) -> Column:
     return _remembered(cells.Began(), when, off, step, row(step))
 
 
+MOVED = 0.005
+"""KL to the reference, in nats per token, above which the policy has moved, if it began near 0."""
+
+
+def departed(kl: Column) -> Column:
+    """Whether the KL has risen from its start, so that updates have moved the policy away from its reference."""
+    level = recent_mean(kl)
+    return (level > MOVED) & (level > 3 * abs(baseline(kl)))
+
+
 def fold(function: Callable[..., tuple[Any, float]], start: Callable[[], Any], *columns: Column) -> Column:
     """Values of ``function(state, *row) -> (state, value)`` over the rows, for rules that no other transform can
     express.

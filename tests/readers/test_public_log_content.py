@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from grpo_doctor import diagnose
 from grpo_doctor.readers import read
 from grpo_doctor.readers.aliases import resolve
 from grpo_doctor.readers.row_kinds import is_eval
@@ -380,3 +382,42 @@ def test_an_epoch_that_is_summed_up_below_its_batches_parts_no_run(tmp_path: Pat
     batches = "".join(f"  Batch {b}/8: loss=0.{9 - b} reward=0.{b}\n" for b in range(1, 9))
     text = "".join(f"Epoch {e}/3\n{batches}Epoch {e} avg reward: 0.4\n" for e in (1, 2, 3))
     assert run_of(tmp_path, "a.log", text).steps[-1] == 24
+
+
+TEXT = "On an island, knights always tell the truth, and knaves always lie. "
+"""67 characters."""
+
+
+@pytest.mark.parametrize(
+    ("row", "texts"),
+    [
+        ({"quiz": TEXT, "label": "a"}, "quiz"),
+        ({"quiz": TEXT[:61], "label": "a"}, "quiz"),
+        ({"quiz": TEXT[:60], "label": "a"}, None),
+        ({"id": 3, "messages": [{"role": "user", "content": "Hello"}]}, "messages"),
+        ({"step": 3, "quiz": TEXT, "reward": 0.5}, None),
+    ],
+)
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_data_set_is_not_told_to_log_its_reward(tmp_path: Path, row: dict[str, Any], texts: str, whole: bool) -> None:
+    rows = [row] * 3
+    text = json.dumps(rows) if whole else "\n".join(map(json.dumps, rows))
+    said = diagnose(run_of(tmp_path, "train.json" if whole else "train.jsonl", text)).headline
+    told = f"The file has texts ({texts}) like a data set, and no metrics. Pass the training log."
+    assert (said == told) is (texts is not None)
+
+
+def test_a_kl_that_adds_up_to_the_loss_includes_its_coefficient(tmp_path: Path) -> None:
+    def read_kl(scale: float, coefficient: str = "", rows: int = 5) -> Run:
+        lines = [
+            f"step {i} | loss {0.2 + scale * 0.01 * i:.5f} | pg 0.2 | kl {0.01 * i:.5f}" for i in range(1, rows + 1)
+        ]
+        return run_of(tmp_path, "train.log", "\n".join([coefficient, *lines]))
+
+    summed = read_kl(1.0)
+    assert summed.columns.keys() >= {"kl_loss", "policy_loss"}
+    assert "kl" not in summed.columns
+    assert "the KL includes its coefficient, because the loss is the sum of policy loss and KL" in summed.notes
+    assert "kl" in read_kl(1.0, rows=4).columns
+    assert "kl" in read_kl(0.1).columns
+    assert "kl" in read_kl(1.0, "kl_coef: 1.0").columns

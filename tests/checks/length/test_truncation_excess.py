@@ -114,6 +114,10 @@ def test_the_onset_is_above_the_limit() -> None:
         ({"response_length_mean": "256x14", "response_length_max": "512x14"}, None),
         ({"response_length_mean": "256x14", "truncated_rate": "0x14"}, None),
         ({"response_length_mean": "256x30", "reward_mean": "0x30"}, "error"),
+        ({"response_length_mean": "125x14"}, None),  # a fixed length: not a usual limit, and on all rows
+        ({"response_length_mean": "124 125x14"}, "warning"),
+        ({"response_length_mean": "120x14"}, "warning"),
+        ({"response_length_mean": "130x14"}, "warning"),
     ],
 )
 def test_a_mean_that_stays_at_its_maximum_is_the_limit(columns: dict[str, Any], expected: str | None) -> None:
@@ -268,7 +272,8 @@ def test_the_last_five_known_shares_count() -> None:
         ("4095.9x2", "4096x2", False),  # one response is shorter
         ("4095 4096", "4095 4096", False),  # no limit moves
         ("16x2", "16x2", False),  # answers of one form
-        ("16.5x2", "16.5x2", True),
+        ("32x2", "32x2", True),
+        ("33x2", "33x2", False),  # a fixed length
         ("4096x2", None, False),
     ],
 )
@@ -307,4 +312,10 @@ def test_identical_lengths_are_not_an_estimate(first: float, fires: bool) -> Non
 @pytest.mark.parametrize(("spread", "severity"), [(1e-3, "warning"), (8e-4, "error")])
 def test_a_high_reward_is_no_excuse_if_all_responses_get_it(spread: float, severity: str) -> None:
     found = find("LEN003", truncated_rate="1x80", reward_mean="0.89 0.87 0.88 0.89x77", reward_std=[spread] * 80)
+    assert found.severity == severity
+
+
+@pytest.mark.parametrize(("settings", "severity"), [({}, "warning"), ({"max_new_tokens": 32}, "error")])
+def test_equal_lengths_without_a_declared_limit_do_not_fail_a_run(settings: dict[str, Any], severity: str) -> None:
+    found = find("LEN003", settings, response_length_mean="32x70", reward_mean="0.47 0.5 0.48 0.52 0.46 " * 14)
     assert found.severity == severity

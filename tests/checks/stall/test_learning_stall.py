@@ -6,7 +6,7 @@ import pytest
 from grpo_doctor import StepRecord, diagnose
 from grpo_doctor.diagnosis.catalogue import Catalogue
 from grpo_doctor.run import run_of
-from grpo_doctor.testing import check_of, find, run_check
+from grpo_doctor.testing import check_of, find, make_run, run_check
 
 
 def noisy(level: float | np.ndarray, rows: int = 60, deviation: float = 0.02) -> list[float]:
@@ -214,3 +214,24 @@ def test_a_single_reward_does_not_lift_a_level_that_is_nearly_0(level: float, fi
     reward[5:10] = [0.0, 0.0, 5 * level, 0.0, 0.0]
     found = find("STL001", reward_mean=reward)
     assert ("nearly 0 on all 27 steps" in found.message) is fires
+
+
+@pytest.mark.parametrize(
+    ("kl", "severity", "why"),
+    [
+        ("0.001x5 0.005x55", "error", "so it gives no gradient"),  # a KL of 0.005 is no movement
+        (
+            "0.001x5 0.006x55",
+            "warning",
+            "but the KL to the reference has risen to 0.006, so another reward or term moves the policy",
+        ),
+        ("0.5x60", "error", "so it gives no gradient"),  # the KL has not risen
+    ],
+)
+def test_a_rising_kl_contradicts_a_reward_without_a_gradient(kl: str, severity: str, why: str) -> None:
+    found = find("STL001", reward_mean="0x60", kl=kl)
+    assert (found.severity, found.message) == (severity, f"The reward is 0 on all 60 steps, {why}.")
+    constant = run_check("REW001", reward_mean="0x60", kl=kl)
+    assert (constant is not None and not constant.cleared) is (severity == "error")
+    run = make_run(reward_mean="0x60", kl=kl)
+    assert diagnose(run).verdict == {"error": "failing", "warning": "suspect"}[severity]
