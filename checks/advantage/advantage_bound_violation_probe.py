@@ -5,10 +5,13 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("ADV007", severity="error")
 def probe_bound(advantages: Any, *, rounding: float = 1e-2) -> Fires | None:
-    """## What this certifies, and what it does not
+    """## What the probe does
     The probe calls the trainer's own function with groups in which one response wins (rewards 0, ..., 0, 1 for K = 2 to
     16). For any ddof, a group-normalised advantage is at most sqrt(K - 1). An advantage that is centred but not scaled
-    is at most 1. The probe certifies that advantages are not too large; ADV004 covers advantages that are too small.
+    is at most 1.
+
+    ## What this certifies, and what it does not
+    The probe certifies that advantages are not too large; ADV004 covers advantages that are too small.
 
     ## Thresholds of the probe
     - `rounding`: maximum excess of |A| over the bound, as a share of the bound, that counts as rounding.

@@ -31,9 +31,10 @@ def advantage_not_centred(
 
     ## Why it matters
     If every sample is its own group, the group mean is the reward of that sample. For a group of one response, verl
-    uses a mean of 0 and a standard deviation of 1, so the raw reward becomes the advantage. Every response with a
-    positive reward is then reinforced, whether correct or not. In Search-R1 v0.1, wrong group ids made every response
-    its own group (reported as "GRPO degrades"). The variance of the gradient grows with the square of the mean reward.
+    uses a mean of 0 and a standard deviation of 1, so the raw reward becomes the advantage. With such advantages, every
+    response with a positive reward is reinforced, whether correct or not. In Search-R1 v0.1, wrong group ids made every
+    response its own group (reported as "GRPO degrades"). The variance of the gradient grows with the square of the mean
+    reward.
 
     ## Example
     ```text

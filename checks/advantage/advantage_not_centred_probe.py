@@ -5,12 +5,14 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("ADV006", severity="error", explains=("ADV005", "ADV007", "ADV013"))
 def probe_centring(advantages: Any, *, limit: float = 0.05) -> Fires | None:
-    """## What this certifies, and what it does not
+    """## What the probe does
     The probe passes groups with very different mean rewards to the trainer's own function. In every group, the mean
     advantage must be 0 (within 5% of the largest |A|), and the advantages must rise with the rewards. At least one
-    advantage of each group must differ from 0. The probe certifies grouping and centring for complete groups in order.
-    The probe does not certify the scale. Whether the trainer passes complete groups in order is checked only in the
-    log.
+    advantage of each group must differ from 0.
+
+    ## What this certifies, and what it does not
+    The probe certifies grouping and centring for complete groups in order. The probe does not certify the scale of the
+    advantages. Whether the trainer passes complete groups in order is checked only in the log.
 
     ## Thresholds of the probe
     - `limit`: maximum absolute mean advantage of a group that counts as centred, as a share of the group's largest |A|.

@@ -16,11 +16,11 @@ def advantage_of_another_sample(
     ## What it sees
     The probe runs one whole `update` on up to four prompts. The probe scripts the sampling, so that every response is
     different. A scripted `verify` replaces the reward function, records the prompt and the response of each call, and
-    returns a different reward for each response. The gradient with respect to the logits then shows the advantage
-    applied to each response. Every response must be scored for the prompt that it was sampled for. Of two responses to
-    one prompt, the response with the lower reward must not become more likely while the other becomes less likely. If
-    all advantages of a group have the same sign, and the batch's rewards do not explain the signs, groups mix responses
-    to different prompts.
+    returns a different reward for each response. The gradient with respect to the logits shows the advantage applied to
+    each response. Every response must be scored for the prompt that it was sampled for. Of two responses to one prompt,
+    the response with the lower reward must not become more likely while the other becomes less likely. If all
+    advantages of a group have the same sign, and the batch's rewards do not explain the signs, groups mix responses to
+    different prompts.
 
     ## Why it matters
     A wrong `repeat_interleave`, a `view` with swapped axes, or a shuffle of one of two lists trains the policy on the

@@ -30,10 +30,10 @@ def group_std_nan(
 
     ## What it sees
     Severity is critical on the first row with a NaN reward, or with a NaN or infinite mean or standard deviation of the
-    advantages. A NaN reward standard deviation with a finite mean reward indicates groups of one response. Its severity
-    is **critical** if the loss or the gradient norm is also NaN. Otherwise, severity is **warning**, or **info** while
-    the reward has improved. Severity is warning for groups of one response with ddof 1 even if no NaN is recorded,
-    because TRL silently replaces NaN advantages with 0.
+    advantages. A NaN reward standard deviation with a finite mean reward indicates groups of one response. For such a
+    row, severity is **critical** if the loss or the gradient norm is also NaN. Otherwise, severity is **warning**, or
+    **info** while the reward has improved. Severity is warning for groups of one response with ddof 1 even if no NaN is
+    recorded, because TRL silently replaces NaN advantages with 0.
 
     ## Why it matters
     The standard deviation of a single value with ddof 1 is 0 / 0. The z-score of equal rewards without an epsilon is

@@ -7,14 +7,18 @@ _FAILED = ("a NaN reward in a different group", "a group with a NaN reward")
 
 @probe("ADV013", severity="critical", explains=("GRD001", "ADV005"))
 def probe_nan(advantages: Any, settings: Any = None) -> Fires | None:
-    """## What this certifies, and what it does not
+    """## What the probe does
     The probe calls the trainer's own function with equal rewards, with rewards that are 1e-9 apart, and with a NaN
     reward in one group. If `settings["group_size"]` is 1 or unknown, the probe also passes groups of one response.
-    Every advantage must be finite. Groups of one response have a NaN standard deviation in torch; if the group size is
-    unknown, the severity is info. Severity is also info if a NaN reward makes advantages NaN, in the same group or in
-    other groups. If NaN spreads to advantages, a reward function that returns NaN once ends the run. Rejecting the
-    input with a ValueError or an assertion is also correct. The probe does not certify how the trainer handles a
-    failing reward function (REW004).
+    Every advantage must be finite. A ValueError or an assertion error is also accepted.
+
+    In torch, the standard deviation of one response is NaN. If the group size is unknown, the severity of such a NaN is
+    info. Severity is also info if a NaN reward makes advantages NaN, in the same group or in other groups. If
+    advantages become NaN, a reward function that returns NaN once ends the run.
+
+    ## What this certifies, and what it does not
+    The probe certifies that the advantages of these groups are finite. The probe does not certify how the trainer
+    handles a reward function that fails (REW004).
     """
     import torch
 

@@ -5,14 +5,18 @@ from grpo_doctor import Fires, fires, probe, probes
 
 @probe("ADV005", severity="error")
 def probe_ties(advantages: Any, *, limit: float = 1e-2, rounded_limit: float = 1.0) -> Fires | None:
-    """## What this certifies, and what it does not
+    """## What the probe does
     The probe calls the trainer's own function with groups of 2 to 16 responses. All rewards of a group are equal (0,
     0.1, 0.5 or 1), or one half of the rewards is 0.3 and the other half is 0.7. Groups with equal rewards must get
     advantages of 0, and equal rewards within a group must get equal advantages. Float32 rounding errors of up to 0.01
-    are accepted. Float32 cannot represent 0.1 exactly. If only groups with rewards of 0.1 fail, the formula is
-    therefore correct, but its epsilon is too small. Severity is then warning for advantages of up to 1, which is a
-    usual size. An epsilon of 1e-8 gives an advantage of 0.75. The probe certifies only the handling of ties; ADV006
-    covers centring, and ADV007 covers size.
+    are accepted.
+
+    Float32 cannot represent 0.1 exactly. If only groups with rewards of 0.1 fail, the formula is therefore correct, but
+    its epsilon is too small. Severity is warning for such a rounding error if advantages are at most 1. An epsilon of
+    1e-8 gives an advantage of 0.75.
+
+    ## What this certifies, and what it does not
+    The probe certifies only the handling of ties; ADV006 covers centring, and ADV007 covers size.
 
     ## Thresholds of the probe
     - `limit`: maximum |A| of zero-variance groups, or maximum difference in A between equal rewards, that counts as

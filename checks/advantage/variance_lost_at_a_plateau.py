@@ -30,8 +30,8 @@ def variance_lost_at_a_plateau(
       seven still has a signal.
 
     ## Why it matters
-    The advantages of a zero-variance group are 0. Such a group costs as much as any other group but does not train the
-    policy. Zero-variance groups therefore make the effective batch smaller.
+    The advantages of a zero-variance group are 0. A zero-variance group costs as much as any other group but does not
+    train the policy. Zero-variance groups therefore make the effective batch smaller.
 
     ## Example
     ```text

@@ -53,7 +53,8 @@ def zero_variance_groups(
     - Severity is **warning** if the share is above 0.8. Severity is also warning if the share is above 0.5, and was 0.8
       or more over the whole run or on most rows.
     - Severity is **error** above 0.8, and **critical** if every group in ten steps has zero variance, unless chance
-      explains the share. For both, the reward must not have improved and must be below half of its scale.
+      explains the share. For severity error or critical, the reward must not have improved and must be below half of
+      its scale.
     - If the share is above 0.95 over the whole run, the check fires for any run whose reward has not risen. Severity is
       **error** if the share is above 0.95 over 20 or more rows, unless the task is solved.
 
@@ -61,8 +62,8 @@ def zero_variance_groups(
     for rewards between 0 and 1, and otherwise at the best mean reward. The check is silent if responses with equal
     rewards are correct, as shown by the success rate or by a reward above 80% of its maximum. The check is also silent
     if the reward is near its best level after a clear rise. The check nevertheless fires if the best level is 0 or less
-    and most groups had zero variance throughout. For this exception, reward components other than formatting, if any
-    are recorded, must have improved.
+    and most groups had zero variance throughout. The exception for a clear rise requires that reward components other
+    than formatting, if any are recorded, have improved.
 
     If the reward scale is known, the message adds the share expected for binary rewards, p^K + (1-p)^K at the mean
     success rate p. If the expected share is close to the actual share, K is too small. If the expected share is far

@@ -20,8 +20,8 @@ def prompt_repeat_overfit(
     - `passes`: number of passes over the prompts after which the run is judged.
 
     ## Why it matters
-    After ten passes, the reward on the training prompts measures memorisation. The checkpoint with the best training
-    reward is then no longer the best checkpoint.
+    After ten passes, the reward on the training prompts measures memorisation. After memorisation, the checkpoint with
+    the best training reward is not the best checkpoint.
 
     ## Example
     ```text

@@ -17,10 +17,11 @@ def responses_ignore_the_prompt(
 
     ## What it sees
     Prompt recovery is the share of responses whose most similar other response (by shared words) answers the same
-    prompt. It is scaled so that 0 is the value for randomly permuted prompts and 1 is perfect recovery. It is computed
-    on the first 64 responses of a step if the step has several responses per prompt. Severity is **warning** if the
-    mean prompt recovery of the last 5 rows is at most a quarter of that of the first rows. The mean prompt recovery of
-    the first rows must be at least 0.4. Severity is **error** if the reward has also not improved.
+    prompt. Prompt recovery is scaled so that 0 is the value for randomly permuted prompts and 1 is perfect recovery.
+    The check computes prompt recovery on the first 64 responses of a step if the step has several responses per prompt.
+    Severity is **warning** if the mean prompt recovery of the last 5 rows is at most a quarter of that of the first
+    rows. The mean prompt recovery of the first rows must be at least 0.4. Severity is **error** if the reward has also
+    not improved.
 
     ## Thresholds
     - `before`: minimum prompt recovery of the first rows, which shows that responses depended on their prompts.

@@ -31,8 +31,8 @@ def entropy_exhausted_at_a_plateau(
 
     ## Why it matters
     Rewards are compared within a group. A policy without entropy gives the same response K times, so the rewards of a
-    group have no variance. The policy then never solves the prompts that it gets wrong. More training steps do not
-    help.
+    group have no variance. Without variation, the policy never solves the prompts that it gets wrong. More training
+    steps do not help.
 
     ## Example
     ```text

@@ -41,9 +41,9 @@ def entropy_explosion(
     - An error becomes **critical** if responses are 50% longer than on the first row, or the share of truncated or
       invalid responses rose by 0.2.
     - Severity stays **info** if entropy is at most 3 nats, responses more than doubled in length, and truncation rose
-      by 0.15 or the reward fell. Entropy rises by itself in longer contexts, so the cause is then the length explosion
-      (LEN002). Above 3 nats, the policy generates noise and does not end its responses, so this exception does not
-      apply.
+      by 0.15 or the reward fell. Entropy rises by itself in longer contexts, so the cause of such a rise is the length
+      explosion (LEN002). Above 3 nats, the policy generates noise and does not end its responses, so this exception
+      does not apply.
 
     The reported onset is the last step at which entropy crossed the geometric mean of its lowest value and the limit.
 

@@ -73,8 +73,8 @@ def entropy_sign_flip_probe(
     To test branches that depend on other settings, use a separate adapter.
 
     ## Known false alarms
-    By design, some entropy terms cover only some tokens (selected by quantile or covariance). For such a term, declare
-    a coefficient of 0 in `settings["entropy_coef"]`; the probe is then skipped.
+    By design, some entropy terms cover only some tokens (selected by quantile or covariance). To skip the probe for a
+    partial entropy term, declare a coefficient of 0 in `settings["entropy_coef"]`.
 
     ## Remedy
     Use `-coef * H` in the loss, or subtract the gradient of H in gradient surgery. Then check whether the size of the

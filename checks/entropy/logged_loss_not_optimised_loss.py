@@ -22,10 +22,10 @@ def logged_loss_not_optimised_loss(
 
     ## What it sees
     The probe computes the gradient of the trainer's `loss` with autograd, and compares it with the gradient that the
-    trainer's own `backward` leaves in the parameters. It uses positive, negative and zero advantages, and fires if the
-    cosine between the two gradients is below 0.99. The probe also compares the autograd gradient with the gradient that
-    the optimizer receives in the trainer's own `step`, in one or several optimizer steps. Mini-batches in `step` may
-    weight samples differently, so the limit is a cosine of 0.5, or 0.95 if all samples have the same length.
+    trainer's own `backward` leaves in the parameters. The probe uses positive, negative and zero advantages, and fires
+    if the cosine between the two gradients is below 0.99. The probe also compares the autograd gradient with the
+    gradient that the optimizer receives in the trainer's own `step`, in one or several optimizer steps. Mini-batches in
+    `step` may weight samples differently, so the limit is a cosine of 0.5, or 0.95 if all samples have the same length.
 
     ## Thresholds
     - `limit`: cosine between the two gradients below which the trainer counts as optimising a different loss.
@@ -34,8 +34,8 @@ def logged_loss_not_optimised_loss(
       equally.
 
     ## Why it matters
-    If the applied gradient differs, the logged loss and its terms describe an objective that is not trained. Such a log
-    cannot show a flipped sign, a detached KL term or a lost micro-batch.
+    If the applied gradient differs, the logged loss and its terms describe an objective that is not trained. The log of
+    another objective cannot show a flipped sign, a detached KL term or a lost micro-batch.
 
     ## Example
     ```python
@@ -57,12 +57,13 @@ def logged_loss_not_optimised_loss(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies the direction of the whole gradient before clipping. It certifies neither the norm of the
-    gradient nor how the optimizer uses it. ENT006 and GRD006 identify the term that causes the difference.
+    The probe certifies the direction of the whole gradient before clipping. The probe certifies neither the norm of the
+    gradient nor how the optimizer uses the gradient. ENT006 and GRD006 identify the term that causes the difference.
 
     ## Known false alarms
-    If gradients conflict, gradient surgery (PCGrad, CAGrad) deviates from the gradient of the logged sum by design. In
-    such runs, ignore ENT007 and check ENT006. An adapter without its own `backward` or `step` is not judged.
+    If gradients conflict, gradient surgery (PCGrad, CAGrad) deviates from the gradient of the logged sum by design. If
+    a run uses gradient surgery, ignore ENT007 and check ENT006. An adapter without its own `backward` or `step` is not
+    judged.
 
     ## Remedy
     Compute one scalar loss, and call `backward` on it once.

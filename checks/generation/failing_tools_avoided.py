@@ -44,7 +44,7 @@ def failing_tools_avoided(
     No finding.
 
     ## Known false alarms
-    The policy may have called tools at random at first, and now call them only when they help. The success rate then
+    The policy may have called tools at random at first, and now call them only when they help, so that the success rate
     rises.
 
     ## Remedy

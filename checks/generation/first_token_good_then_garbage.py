@@ -13,10 +13,10 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
     """Invalid responses start like valid ones and then turn into garbage.
 
     ## What it sees
-    The check compares invalid responses with valid ones. It counts those that start with the first word of valid
-    responses and then turn into garbage. Garbage consists mostly of digits, spaces and punctuation, or repeats the same
-    pairs of words. The check fires if at least 60% of the invalid responses turn into garbage, once there are ten
-    invalid responses.
+    The check compares invalid responses with valid ones. The check counts the invalid responses that start with the
+    first word of valid responses and then turn into garbage. Garbage consists mostly of digits, spaces and punctuation,
+    or repeats the same pairs of words. The check fires if at least 60% of the invalid responses turn into garbage, once
+    there are ten invalid responses.
 
     ## Thresholds
     - `least_invalid`: number of invalid responses below which the check is silent.
@@ -24,8 +24,8 @@ def first_token_good_then_garbage(samples: Column, *, least_invalid: int = 10, n
 
     ## Why it matters
     The first token is predicted from the whole prompt, and the later tokens are predicted from the KV cache. A correct
-    start followed by garbage indicates a lost KV cache or wrong positions. Both are bugs in the code, not problems of
-    the policy.
+    start followed by garbage indicates a lost KV cache or wrong positions. A lost KV cache and wrong positions are bugs
+    in the code, not problems of the policy.
 
     ## Example
     ```text

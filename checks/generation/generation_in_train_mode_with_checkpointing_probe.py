@@ -15,17 +15,21 @@ def probe_mode(
     *,
     limit: float = 0.9,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
+    """## What the probe does
     The probe samples twice from the same random state: first in the mode in which an update leaves the model, then in
     eval mode without checkpointing. To set the mode after an update, the probe calls the trainer's own `step` if the
     adapter has one, and `model.train()` otherwise. The probe does not change the model's gradient-checkpointing
-    setting. A trainer that never leaves eval mode generates correctly. Therefore, severity is warning if neither `step`
-    nor `loss` shows that the trainer calls `train()`, and the model was not passed in train mode. The probe fires if
-    fewer than 90% of the tokens are equal. The probe certifies that generation does not depend on the mode, for prompts
-    and lengths like those of the probe. The probe cannot detect a mode that another part of the trainer sets between
-    `step` and `sample`. The adapter's `sample` must therefore contain everything that the trainer does around
-    generation. The probe also fires if dropout is active, because the text is then not sampled from the policy. A
-    sampler that is not reproducible with a fixed random seed cannot be judged.
+    setting. The probe fires if fewer than 90% of the tokens are equal. The probe also fires if dropout is active,
+    because dropout samples the text from a distribution other than the policy.
+
+    A trainer that never leaves eval mode generates correctly. Therefore, severity is warning if neither `step` nor
+    `loss` shows that the trainer calls `train()`, and the model was not passed in train mode. A sampler that is not
+    reproducible with a fixed random seed cannot be judged.
+
+    ## What this certifies, and what it does not
+    The probe certifies that generation does not depend on the mode, for prompts and lengths like those of the probe.
+    The probe cannot detect a mode that another part of the trainer sets between `step` and `sample`. Therefore, the
+    adapter's `sample` must contain everything that the trainer does around generation.
 
     ## Thresholds of the probe
     - `limit`: share of equal tokens, 0 to 1, below which generation counts as depending on the mode.

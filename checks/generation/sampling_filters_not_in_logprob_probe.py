@@ -23,8 +23,8 @@ def probe_seams(
     samples. The probe does not identify the filter. To find it, turn off temperature, top-p, top-k, penalties,
     min_new_tokens and clipping one by one. Filters that have no effect on the probe's prompts pass. For a sampling loop
     without log-probabilities, the probe certifies the temperature, and that no filter excludes more than 1% of the
-    probability mass. In such a loop, a larger excluded probability is at most a warning, because the loss may exclude
-    the same tokens.
+    probability mass. In such a sampling loop, a larger excluded probability is at most a warning, because the loss may
+    exclude the same tokens.
 
     ## What the probe does
     The probe draws one sample in eval mode. The probe compares the log-probabilities that the sampler drew from, after

@@ -20,8 +20,8 @@ def temperature_applied_twice(
 
     ## Why it matters
     With a setting of 1.5, the sampler uses 2.25, and answers become incoherent. With a setting of 0.5, the sampler uses
-    0.25, and the responses of a group become identical. Logs and papers then report the wrong temperature. The loss
-    applies the temperature once, so its log-probabilities do not match the samples.
+    0.25, and the responses of a group become identical. If the temperature is applied twice, logs and papers report the
+    wrong temperature. The loss applies the temperature once, so its log-probabilities do not match the samples.
 
     ## Example
     ```python

@@ -23,8 +23,8 @@ def tool_use_dies(
 
     ## What it sees
     The check fires if the tool calls per response (median of 3 rows) are at most 10% of their highest median. The
-    highest median must be at least 0.5. Severity is **warning**. It is **error** if the reward or the held-out score
-    has fallen, and **info** if the reward has improved and neither score has fallen. The reported onset is the step at
+    highest median must be at least 0.5. Severity is **error** if the reward or the held-out score has fallen, **info**
+    if the reward has improved and neither has fallen, and **warning** otherwise. The reported onset is the step at
     which calls last fell below half of the highest median.
 
     ## Thresholds

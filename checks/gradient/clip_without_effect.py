@@ -32,8 +32,8 @@ def clip_without_effect(
 
     ## Why it matters
     Clipping protects the run from the rare batch whose gradient norm is a hundred times too large. Clipping has no
-    effect if it is applied to a copy of the parameters, to another model, before the backward pass or after the step.
-    This bug stays hidden until a batch with a large gradient norm occurs.
+    effect if it is applied to a copy of the parameters, to another model, before the backward pass or after the step. A
+    bug in the clipping stays hidden until a batch with a large gradient norm occurs.
 
     ## Example
     ```python

@@ -83,10 +83,11 @@ def grad_norm_spike(
     No finding.
 
     ## Known false alarms
-    Clipping absorbs some spikes: a run with one norm of 2.9e9 ended with a score of 78%. In that run, the norm exceeded
-    five times the median on 37 of 200 rows. The check therefore compares the norm with the largest, not the median,
-    norm of the previous 20 rows. Isolated infinite norms are normal with an fp16 loss scaler. Norms are also large if
-    the loss sums over tokens. Of 110 public runs that log a norm, no healthy run had a median above 8.
+    Clipping absorbs some spikes: a run with one norm of 2.9e9 ended with a score of 78%. In the run with the norm of
+    2.9e9, norms exceeded five times the median on 37 of 200 rows. The check therefore compares the norm with the
+    largest, not the median, norm of the previous 20 rows. Isolated infinite norms are normal with an fp16 loss scaler.
+    Norms are also large if the loss sums over tokens. Of 110 public runs that log a norm, no healthy run had a median
+    above 8.
 
     ## Remedy
     Skip updates with an exploded gradient, set `max_grad_norm` between 0.1 and 0.5, and halve the learning rate. Check

@@ -19,7 +19,7 @@ def grad_norm_vanishing(
     The check fires if the norm is below a thousandth of its first level (the median of the first five norms) on ten
     consecutive rows. The log must include the run's start, and the task must not be solved. The check is silent if at
     least 90% of the groups are known to have zero variance. Severity is **error** if the norm has vanished on more than
-    half of all rows and the log shows groups whose rewards differ. In that case, differing rewards provide a signal,
+    half of all rows and the log shows groups whose rewards differ. In such a run, differing rewards provide a signal,
     but the weights do not change. GRD008 covers a gradient norm that has been 0 since the first row.
 
     ## Thresholds

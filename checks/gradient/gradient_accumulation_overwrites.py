@@ -42,8 +42,8 @@ def gradient_accumulation_overwrites(
     ## Why it matters
     `p.grad.copy_(g)` keeps only the gradient of the last micro-batch, so most of every batch is silently discarded. A
     wrong divisor changes the size of the gradient relative to clipping and weight decay. If the loss of each
-    micro-batch is divided by its own token count, tokens in micro-batches with short responses have more weight. The
-    gradient then depends on the micro-batch size that fits into memory.
+    micro-batch is divided by its own token count, tokens in micro-batches with short responses have more weight. With
+    such a divisor, the gradient depends on the micro-batch size that fits into memory.
 
     ## Example
     ```python

@@ -45,8 +45,8 @@ def gradient_leaps_again(
     No finding.
 
     ## Known false alarms
-    About eight of 600 public runs have repeated spikes. Seven of these runs fail. One learns with a tight clipping
-    limit and is reported as info.
+    About eight of 600 public runs have repeated spikes. Seven of these eight runs fail, and one learns with a tight
+    clipping limit and is reported as info.
 
     ## Remedy
     Find the quantity that explodes on the rows with a spike: the ratio, the KL term or an advantage. Skip updates with

@@ -58,8 +58,8 @@ def nan_or_inf(
     - `rows`: number of recent rows over which NaN losses are counted.
 
     ## Why it matters
-    One update with a NaN gradient makes every weight NaN. Generation then fails or produces only token 0. TRL logs a
-    NaN loss as 0.0, so the gradient norm is the reliable signal.
+    One update with a NaN gradient makes every weight NaN, and generation fails or produces only token 0. TRL logs a NaN
+    loss as 0.0, so the gradient norm is the reliable signal.
 
     ## Example
     ```text

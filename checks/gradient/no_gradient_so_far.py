@@ -26,16 +26,16 @@ def no_gradient_so_far(
 
     ## What it sees
     The check fires if the gradient norm is exactly 0 on every recorded row. Severity is info on the first row and
-    warning from the second row. The check is silent once a nonzero norm appears. It is also silent once the reward
-    improves, because the norm is then not measured. The message adds whether rewards differed, based on the share of
-    zero-variance groups or, if that is missing, on the spread of the batch rewards.
+    warning from the second row. The check is silent once a nonzero norm appears. The check is also silent once the
+    reward improves, because an improvement proves that the norm is not measured. The message adds whether rewards
+    differed, based on the share of zero-variance groups or, if that is missing, on the spread of the batch rewards.
 
     ## Thresholds
     - `rows`: minimum number of recorded rows, all with a norm of 0, for severity warning.
 
     ## Why it matters
     The gradient of a correct loss is exactly 0 only while all advantages are 0. With a gradient of 0, the weights do
-    not change, except for weight decay. This problem is visible on the first rows of a run.
+    not change, except for weight decay. A gradient of 0 is visible on the first rows of a run.
 
     ## Example
     ```text
@@ -53,7 +53,7 @@ def no_gradient_so_far(
 
     ## Known false alarms
     A library may log a norm of 0 without measuring it. A logger may round small norms to 0. The prompts of the first
-    batch may all be too easy or too hard; the next row then clears the finding.
+    batch may all be too easy or too hard, in which case the next row clears the finding.
 
     ## Remedy
     If all rewards are equal, find out why: score one correct and one wrong answer manually. If rewards differ, run one

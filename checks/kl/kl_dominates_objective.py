@@ -21,9 +21,9 @@ def kl_dominates_objective(
     ## What it sees
     The check uses the KL term's share of the gradient norm (the median of the last three recorded values). Severity is
     warning if the median share is above 0.5, and error if it is above 0.8 in a run whose reward has not improved. If
-    only the KL term's share of the loss value is recorded, the severity is at most warning. Such a warning requires
-    three consecutive shares above 0.8. In addition, the KL must fall below 90% of its highest value, and the reward
-    must not have improved.
+    only the KL term's share of the loss value is recorded, the severity is at most warning. A warning from the loss
+    value requires three consecutive shares above 0.8. In addition, the KL must fall below 90% of its highest value, and
+    the reward must not have improved.
 
     ## Thresholds
     - `warn`: share of the KL term in the gradient norm, 0 to 1, above which the severity is warning.

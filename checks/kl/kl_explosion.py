@@ -43,7 +43,7 @@ def kl_explosion(
       is above 100.
     - Severity is **critical** if the KL is above 10 and the reward has fallen.
     - If rows are means over epochs (`rows = epochs`), severity is **warning** above a KL of 1.5, and **error** above a
-      KL of 10. In that case, the KL of the first row is not used.
+      KL of 10. For means over epochs, the KL of the first row is not used.
 
     The reported onset is the step at which the KL last rose above 0.5.
 

@@ -34,9 +34,9 @@ def kl_identically_zero(
 
     ## Why it matters
     A policy that has been updated differs from the reference model. If the KL is exactly 0, it compares the policy with
-    itself, is multiplied by a small coefficient before printing, or is not computed. Such a KL can neither constrain
-    the policy nor show drift. If different samples have exactly the same KL, no update reaches the policy, or the KL is
-    not computed from the samples.
+    itself, is multiplied by a small coefficient before printing, or is not computed. A KL of exactly 0 can neither
+    constrain the policy nor show drift. If different samples have exactly the same KL, no update reaches the policy, or
+    the KL is not computed from the samples.
 
     ## Example
     ```text

@@ -13,13 +13,15 @@ def probe_reference_stays(
     settings: Any = None,
     prompts: Any = None,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
-    The probe shifts every trainable weight of the policy slightly and recomputes the reference's log-probabilities,
-    which must not change. The probe detects a single module that is used for both models, and a LoRA adapter that is
-    left on for the reference. At the first step, no other probe can detect a shared module or adapter, because policy
-    and reference are equal. The probe does not certify that the reference is correct (KL006), or that the reference is
-    not synchronised later. A KL to the old policy, as in PPO, is a warning, because its penalty does not pull the
-    policy towards a reference.
+    """## What the probe does
+    The probe shifts every trainable weight of the policy slightly and recomputes the log-probabilities of the reference
+    model, which must not change. A KL to the old policy, as in PPO, is a warning, because its penalty does not pull the
+    policy towards a reference model.
+
+    ## What this certifies, and what it does not
+    The probe detects a single module that is used for both models, and a LoRA adapter that stays active in the
+    reference model. At the first step, no other probe can detect these bugs, because policy and reference model are
+    equal. The probe does not certify that the reference model is correct (KL006), or that it is not synchronised later.
     """
     craft = probes.crafted_inputs
     if (settings or {}).get("kl_coef") == 0:

@@ -35,8 +35,8 @@ def kl_leaps_again(
 
     ## Why it matters
     If the loss has a KL term, the gradient of a spike is unbounded. Clipping limits the length of the gradient but not
-    its direction. A few tokens then determine the update. Most affected runs continue with a lower final score. Some do
-    not recover.
+    its direction. A few tokens determine an update with such a spike. Most affected runs continue with a lower final
+    score. Some do not recover.
 
     ## Example
     ```text

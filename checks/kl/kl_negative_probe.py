@@ -18,18 +18,23 @@ def probe_sign(
     *,
     least_cosine: float = 0.3,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
+    """## What the probe does
     With advantages of zero, the probe moves the reference model slightly away from the policy, and measures how the
     applied gradient changes. The change must point in the direction in which the squared log-ratio grows (for k2 and
     k3, a cosine of 1 or slightly less). With the correct sign, a step moves the policy towards the reference model. A
-    cosine below -0.3 means that the KL term has the wrong sign and rewards divergence. If the adapter has no reference
-    model, the probe uses the loss's forward passes without gradient. In these passes, the probe lowers the
-    log-probability of the first token of two samples and raises that of two others. The policy's log-probabilities must
-    move in the same direction. The probe does not certify the size of the coefficient (KL002). A KL in the reward
-    (`settings["use_kl_in_reward"]`), or k1 in the loss, has no gradient towards the reference and is not judged.
-    Severity is error if a `kl_coef` is declared, but the gradient is 0 at advantages of zero. For an adapter with only
-    an `objective`, the probe computes the gradient of the objective on four tokens. The reference model assigns two of
-    these tokens a higher probability than the policy does, and the other two a lower one.
+    cosine below -0.3 means that the KL term has the wrong sign and rewards divergence.
+
+    If the adapter has no reference model, the probe uses the loss's forward passes without gradient. In the passes
+    without gradient, the probe lowers the log-probability of the first token of two samples and raises that of two
+    others. The policy's log-probabilities must move in the same direction. For an adapter with only an `objective`, the
+    probe computes the gradient of the objective on four tokens. The reference model assigns two of these tokens a
+    higher probability than the policy does, and the other two a lower one.
+
+    Severity is error if a `kl_coef` is declared, but the gradient is 0 at advantages of zero. A KL in the reward
+    (`settings["use_kl_in_reward"]`), or k1 in the loss, has no gradient towards the reference model and is not judged.
+
+    ## What this certifies, and what it does not
+    The probe certifies the direction of the KL term. The probe does not certify the size of the coefficient (KL002).
 
     ## Thresholds of the probe
     - `least_cosine`: cosine between a step and the direction away from the reference model above which the KL term has

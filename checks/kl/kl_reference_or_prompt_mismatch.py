@@ -45,9 +45,9 @@ def kl_reference_or_prompt_mismatch(
       If only the KL per response is logged, severity is **warning** if the first KL is above 1 nat.
     - Once the reward has improved or the task is solved, severity is **info** for a first KL of up to 1.5 nats per
       token.
-    - If each row is a mean over an epoch (`rows = epochs`), the first row includes many updates. In that case, severity
-      is **warning**, with low confidence, once the KL falls below 90% of its first value. A policy that starts at its
-      reference model would instead move away from it.
+    - If each row is a mean over an epoch (`rows = epochs`), the first row includes many updates. For means over epochs,
+      severity is **warning**, with low confidence, once the KL falls below 90% of its first value. A policy that starts
+      at its reference model would instead move away from it.
     - If a log starts at a later step, severity is **warning** if the first KL is above 1.5 and the KL falls. Severity
       is **error** if the first KL is above 10 and the KL falls.
 

@@ -17,14 +17,17 @@ def probe_reference(
     limit: float = 1e-4,
     low_precision: float = 1e-2,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
+    """## What the probe does
     The probe checks two properties before any update. First, in the batch of the loss, the ids before the response must
     equal the prompt as it was rendered for the rollout. A loss that uses the raw prompt would score a text that was
-    never sampled. Second, policy and reference model must assign canary responses the same log-probabilities: the KL
-    (k3 estimate) must be at most 1e-4 nats/token, or 0.01 with half precision. If a `kl_coef` of 0 is declared, the
-    reference model is not checked. The probe assumes that the adapter's model has not been trained with RL yet. With a
-    trained checkpoint and the original reference model, the probe fires. The finding is then correct but does not
-    indicate a problem.
+    never sampled. Second, policy and reference model must assign canary responses the same log-probabilities. The KL
+    (k3 estimate) must be at most 1e-4 nats per token, or 0.01 with half precision. If a `kl_coef` of 0 is declared, the
+    reference model is not checked.
+
+    ## What this certifies, and what it does not
+    The probe certifies the prompt ids of the loss, and the agreement of policy and reference model at the start. The
+    probe assumes that the adapter's model has not been trained with RL yet. The probe also fires for a trained
+    checkpoint with the original reference model; such a finding does not indicate a problem.
 
     ## Thresholds of the probe
     - `limit`: maximum KL (k3 estimate, nats per token) at which policy and reference model count as equal.

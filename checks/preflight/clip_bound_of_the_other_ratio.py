@@ -30,7 +30,7 @@ def clip_bound_of_the_other_ratio(
     - `narrow_below`: epsilon up to which the bound is too narrow for a token-level ratio.
 
     ## Why it matters
-    A sequence-level ratio is the exponential of a mean. It changes by thousandths, so a bound of 0.2 never clips it. A
+    A sequence-level ratio is the exponential of a mean and changes by thousandths, so a bound of 0.2 never clips it. A
     token-level ratio changes by tenths, so a bound of 3e-4 clips almost every token and leaves no gradient. TRL caps
     the CISPO weight at `epsilon_high` itself, instead of 1 + `epsilon_high`. With `epsilon_high=0.28`, almost every
     token gets a weight of 0.28, and the correction is lost.

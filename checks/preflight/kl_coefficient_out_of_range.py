@@ -18,7 +18,7 @@ def kl_coefficient_out_of_range(
     ## What it sees
     Severity is **warning** for a beta below 0 or above 0.1, and **info** above 0.05. The limits of 0.05 and 0.1 apply
     to a token-mean KL in the loss. If the log records a critic loss or a KL summed over the response, the check assumes
-    a PPO penalty in the reward. For such a penalty, severity is **info** if the coefficient is above 0.2.
+    a PPO penalty in the reward. For a PPO penalty in the reward, severity is **info** if the coefficient is above 0.2.
 
     ## Thresholds
     - `info_above`: coefficient of a KL in the loss above which the severity is info.

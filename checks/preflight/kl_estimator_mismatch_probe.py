@@ -14,13 +14,16 @@ def probe_estimator(
     prompts: Any = None,
     settings: Any = None,
 ) -> Fires | None:
-    """## What this certifies, and what it does not
+    """## What the probe does
     The probe runs only if the settings declare a `kl_coef` and no `entropy_coef`. With advantages of zero, only the KL
-    gradient remains. The probe fires if the KL gradient does not change when the reference moves. The KL gradient must
-    also be parallel to the gradient of the responses' mean log-probability (|cosine| above 0.95). The loss then uses k1
-    or -k1, and the reference does not affect the update. If only an `objective` is given, the probe computes the
-    gradient of the objective on synthetic log-probabilities. The probe certifies that the KL term depends on the
-    reference. The probe does not identify the estimator in any other way.
+    gradient remains. The probe fires if this gradient does not change when the reference model moves, and is parallel
+    to the gradient of the responses' mean log-probability (|cosine| above 0.95). Such a gradient means that the loss
+    uses k1 or -k1, and that the reference model does not affect the update. If only an `objective` is given, the probe
+    computes the gradient of the objective on synthetic log-probabilities.
+
+    ## What this certifies, and what it does not
+    The probe certifies that the KL term depends on the reference model. The probe does not identify the estimator in
+    any other way.
     """
     coefficient = (settings or {}).get("kl_coef")
     if not coefficient or (settings or {}).get("entropy_coef"):

@@ -17,10 +17,11 @@ def length_limits_cut_the_policy(
     """The length limits truncate or lengthen responses of the initial policy.
 
     ## What it sees
-    The check fires if the median share of truncated responses over the first three rows is above 5%. The limit is then
-    below the 95th percentile of the response lengths of the initial policy. The check also fires if EOS is suppressed
-    in more than 25% of the responses, because the minimum length is then above the 25th percentile. LEN003 reports
-    shares of truncated responses above 10%, and LEN004 reports shares of responses with EOS suppressed above 50%.
+    The check fires if the median share of truncated responses over the first three rows is above 5%. With this share,
+    the limit is below the 95th percentile of the response lengths of the initial policy. The check also fires if EOS is
+    suppressed in more than 25% of the responses, because the minimum length is then above the 25th percentile. LEN003
+    reports shares of truncated responses above 10%, and LEN004 reports shares of responses with EOS suppressed above
+    50%.
 
     ## Thresholds
     - `rows`: number of first rows whose median describes the initial policy.

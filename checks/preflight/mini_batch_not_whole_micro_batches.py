@@ -24,8 +24,7 @@ def mini_batch_not_whole_micro_batches(
     because the command line usually overrides the number of GPUs.
 
     ## Why it matters
-    SkyRL checks the divisibility at startup, and verl checks it after the model is loaded. Both stop with an assertion
-    error.
+    SkyRL stops with an assertion error at startup, and verl stops with one after the model is loaded.
 
     ## Example
     ```shell

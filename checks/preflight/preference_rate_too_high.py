@@ -28,8 +28,8 @@ def preference_rate_too_high(
 
     ## Why it matters
     The loss depends only on the margin. A large step widens the margin by making the rejected response much less
-    likely, and the chosen response also becomes less likely. The model then repeats itself or generates noise, while
-    accuracy and margin look perfect.
+    likely, and the chosen response also becomes less likely. After such steps, the model repeats itself or generates
+    noise, while accuracy and margin look perfect.
 
     ## Example
     ```python

@@ -23,7 +23,8 @@ def prompts_without_the_chat_template(
 
     ## Why it matters
     The model was trained on chat turns. Given plain text, an instruct model continues it like a document, often up to
-    the length limit and without ending its turn. RL must then first teach the behaviour that the template provides.
+    the length limit and without ending its turn. Without the template, RL must first teach the behaviour that the
+    template provides.
 
     ## Example
     ```python

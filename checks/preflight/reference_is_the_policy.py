@@ -13,13 +13,13 @@ def reference_is_the_policy(
     """The KL term compares the policy with itself.
 
     ## What it sees
-    The check fires if the settings declare a KL coefficient above 0 and use the policy as the reference model. This is
-    the case if `reference` is "none", "policy", "self", "old" or "actor", or if the reference model is synchronised
-    with the policy at every step.
+    The check fires if the settings declare a KL coefficient above 0 and use the policy as the reference model. The
+    policy is its own reference model if `reference` is "none", "policy", "self", "old" or "actor", or if the reference
+    model is synchronised with the policy at every step.
 
     ## Why it matters
-    The KL of a policy to itself is 0 and has no gradient. The coefficient then has no effect, and the log shows a KL of
-    0.0000, which looks normal.
+    The KL of a policy to itself is 0 and has no gradient. With the policy as its own reference model, the coefficient
+    has no effect, and the log shows a KL of 0.0000, which looks normal.
 
     ## Example
     ```python

@@ -23,8 +23,8 @@ def rollouts_too_stale(
     - `corrected_above`: number of policy versions above which a corrected loss is also biased.
 
     ## Why it matters
-    The ratio between the current policy and the policy that generated the responses exceeds the clip bounds. Most of
-    the batch then gets no gradient, and the rest is biased.
+    The ratio between the current policy and the policy that generated the responses exceeds the clip bounds. Outside
+    the clip bounds, tokens get no gradient, and the gradient of the other tokens is biased.
 
     ## Example
     ```shell

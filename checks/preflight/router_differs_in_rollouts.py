@@ -27,9 +27,9 @@ def router_differs_in_rollouts(
     declared.
 
     ## Why it matters
-    Small numerical differences between engine and trainer change which experts are selected. The probability of a token
-    then differs by a large factor, and token-level ratios clip or amplify the wrong tokens. Such runs drift and then
-    collapse.
+    Small numerical differences between engine and trainer change which experts are selected. If the experts differ, the
+    probability of a token differs by a large factor, and token-level ratios clip or amplify the wrong tokens. Runs in
+    which engine and trainer select different experts drift and then collapse.
 
     ## Example
     ```shell

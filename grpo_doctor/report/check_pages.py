@@ -51,9 +51,7 @@ NOTATIONS = {
         "Each line gives a record field and its value at each step. `0.5x10` means 0.5 on ten steps, `1->0x5` means "
         "five evenly spaced values from 1 to 0, and `?` means that the value is unknown."
     ),
-    "```python\nfrom my_trainer": (
-        "The example is an adapter for the probe. It imports from `my_trainer`, a trainer without bugs."
-    ),
+    "```python\nfrom my_trainer": ("The example is an adapter for the probe; `my_trainer` is a trainer without bugs."),
 }
 """Introduction of an example on the page, by the first words of the example."""
 MEASURED = "Measured on faults of the built-in engine"
@@ -104,7 +102,7 @@ def _seen(check: Check) -> str:
     seen = check.seen or {}
     if check.preview:
         return (
-            "Preview: only synthetic data has triggered this check. Its findings are remarks unless `--preview` is set."
+            "Preview: only synthetic data has triggered this check, so findings are remarks unless `--preview` is set."
         )
     if not seen and check.probe is not None:
         return "Only the probe of this check can detect the problem: it runs the trainer's own code."
