@@ -18,7 +18,7 @@ import numpy as np
 
 from grpo_doctor.config import Config
 from grpo_doctor.fleet.locations import Unit, find
-from grpo_doctor.fleet.merge import gathered
+from grpo_doctor.fleet.merge import merge_units
 from grpo_doctor.fleet.overview import ordered, overview
 from grpo_doctor.fleet.store import Store
 from grpo_doctor.fleet.unit import Job, decode
@@ -35,7 +35,7 @@ def cost(place: str) -> None:
     judged = [decode(document) for _, document in mapped(found.units, Job(Config()), jobs=1)]
     read = time.process_time()
     store = Store()
-    whole = ordered(gathered(judged))
+    whole = ordered(merge_units(judged))
     store.fill(whole)
     told = overview(store, whole, [place], 0.05)
     done = time.process_time()

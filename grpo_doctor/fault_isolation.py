@@ -14,7 +14,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-class Boundary:
+class FaultGuard:
     """Runs grpo-doctor's own code until an error occurs, and runs nothing afterwards."""
 
     def __init__(self) -> None:

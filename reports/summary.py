@@ -42,7 +42,7 @@ def render(diagnoses: Sequence[Diagnosis], options: Options) -> str:
     )
     rows = ["| verdict | run | steps | finding |", "| --- | --- | --- | --- |", *map(_row, diagnoses)]
     parts = [f"## grpo-doctor: {counted(len(diagnoses), 'run')}: {verdicts}", "\n".join(rows)]
-    parts += ["\n".join(_told(d, options)) for d in diagnoses if d.findings]
+    parts += ["\n".join(_chapter(d, options)) for d in diagnoses if d.findings]
     if options.suppressions:
         parts.append(
             "\n".join(["### Suppressions", "", *(f"- {s.kind}: {markdown(s.text)}" for s in options.suppressions)])
@@ -73,7 +73,7 @@ def _row(diagnosis: Diagnosis) -> str:
     return f"| {BADGE[diagnosis.verdict]} | {markdown(diagnosis.source)} | {diagnosis.steps} | {cause} |"
 
 
-def _told(diagnosis: Diagnosis, options: Options) -> list[str]:
+def _chapter(diagnosis: Diagnosis, options: Options) -> list[str]:
     main, effects, others, notes = story(diagnosis)
     lines = [f"### {markdown(diagnosis.source)}", "", f"**{markdown(diagnosis.headline)}**", ""]
     if main is not None:

@@ -52,10 +52,10 @@ def advantage_of_another_sample(
             strange=strange,
             rows=len(trial.scored),
         )
-    return _of_signs(trial.applied(optimizer), trial.given)
+    return _contradiction(trial.applied(optimizer), trial.given)
 
 
-def _of_signs(applied: list[tuple[float, float]], given: list[tuple[int, ...]]) -> Fires:
+def _contradiction(applied: list[tuple[float, float]], given: list[tuple[int, ...]]) -> Fires:
     """Return a finding if rewards and weights contradict each other among responses that were sampled after the same
     ids."""
     groups = [[applied[n] for n, own in enumerate(given) if own == ids] for ids in dict.fromkeys(given)]

@@ -94,7 +94,9 @@ def logged_loss_not_optimised_loss(
                     cosine = trials.cosine(applied, logged)
                     worst, parts = min(worst, cosine), parts or not cosine >= least
         if ways[-1][0] is not backward:
-            found = _alike(loss, ways[-1][0], model, optimizer, *trials.alike(render, tokenizer, model, prompts))
+            found = _alike(
+                loss, ways[-1][0], model, optimizer, *trials.equal_prompts(render, tokenizer, model, prompts)
+            )
             worst, parts = min(worst, found), parts or not found >= of_step_alike
     return fires(
         parts,

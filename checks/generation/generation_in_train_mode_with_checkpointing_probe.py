@@ -54,7 +54,7 @@ def probe_mode(
     copies = probes.generations.copies_that_generate(lambda: sample(ids, real), model, pad)
     shown = shown or any(copy.training for copy in copies)
     as_is = probes.sampling.sampled(sample, ids, real, model)
-    with probes.model_modes.held_in_eval(model, *copies):
+    with probes.model_modes.forced_eval_mode(model, *copies):
         wanted = probes.sampling.sampled(sample, ids, real, model)
         share = probes.sampling.agreement(as_is, wanted, ids.shape[1])
         again = wanted if share == 1 else probes.sampling.sampled(sample, ids, real, model)
@@ -79,6 +79,6 @@ def _of_dropout(sample: Any, models: list[Any], ids: Any, real: Any) -> float:
     """Return the share of equal tokens between the model's current mode and eval mode without dropout."""
     with probes.model_modes.without_dropout(*models):
         found = probes.sampling.sampled(sample, ids, real, models[0])
-        with probes.model_modes.held_in_eval(*models):
+        with probes.model_modes.forced_eval_mode(*models):
             wanted = probes.sampling.sampled(sample, ids, real, models[0])
     return float(probes.sampling.agreement(found, wanted, ids.shape[1]))

@@ -64,7 +64,7 @@ def logits_processor_lowers_entropy(
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)]
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
-    with probes.model_modes.held_in_eval(model), torch.no_grad():
+    with probes.model_modes.forced_eval_mode(model), torch.no_grad():
         logits = probes.intercept.logits_of(model, ids, real)[:, -1].float()
 
     def entropy(of: Any) -> float:

@@ -55,29 +55,29 @@ def probe_seams(
     craft = probes.crafted_inputs
     rows = [ids for _, ids in craft.rendered(render, prompts)] * 2
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
-    held, precise = probes.model_modes.held_in_eval(model), probes.intercept.precision()
-    engine = probes.scripted_sampler.sampling_as_asked()
+    held, precise = probes.model_modes.forced_eval_mode(model), probes.intercept.precision()
+    engine = probes.scripted_sampler.real_sampling()
     with held, engine, probes.model_modes.without_dropout(model), precise as precision:
-        drawn = probes.sampling.drawn(sample, model, ids, real)
-        if drawn.logprobs is None:
+        draws_of = probes.sampling.draws_of(sample, model, ids, real)
+        if draws_of.logprobs is None:
             return _of_loop(sample, logprobs, model, tokenizer, rows, shut)
-        some, responses = _without_padding(drawn.tokens, ids.shape[1], tokenizer, model)
-        own = _of_loss(logprobs, drawn.tokens[some], real[some], [rows[n] for n in some], responses)
-    theirs = _joined(drawn.logprobs[some], responses).to(own)
+        some, responses = _without_padding(draws_of.tokens, ids.shape[1], tokenizer, model)
+        own = _of_loss(logprobs, draws_of.tokens[some], real[some], [rows[n] for n in some], responses)
+    theirs = _joined(draws_of.logprobs[some], responses).to(own)
     mismatch = craft.k3(own, theirs)
     exact = precision.half is None
     off = not mismatch <= (limit if exact else low_precision)
-    behind = drawn.shut > shut and mismatch > drawn.shut**2 / 4  # a loss that excludes the same tokens agrees
-    default = behind and drawn.default and _likelier(own, theirs, exact)
+    behind = draws_of.shut > shut and mismatch > draws_of.shut**2 / 4  # a loss that excludes the same tokens agrees
+    default = behind and draws_of.default and _likelier(own, theirs, exact)
     return fires(
         off or behind,
         "Sampler and loss disagree on the log-probabilities of the sampled tokens by {mismatch:.3g} nats/token"
         + ("; filters exclude {shut:.1%} of the probability" if behind else "")
         + (" (transformers defaults to top_k=50)." if default else "."),
         warning=True,
-        error=not default and (not mismatch <= severe or (behind and drawn.shut >= filtered)),
+        error=not default and (not mismatch <= severe or (behind and draws_of.shut >= filtered)),
         mismatch=mismatch,
-        shut=drawn.shut,
+        shut=draws_of.shut,
     )
 
 

@@ -44,7 +44,7 @@ def probe_seams(
     if sync is None and any(c is not reference for c in copies):
         raise probes.Unjudged("a copy of the model generates, and neither sync nor step shows when it receives weights")
     before_copies = [(c, _weights(c)) for c in copies]
-    if not _moved(model, ids, real):
+    if not _change_until_token_differs(model, ids, real):
         raise probes.Unjudged("the trainable weights do not affect the model's next token")
     if sync is not None:
         sync()
@@ -79,7 +79,7 @@ def _stale(model: Any, copies: Any) -> tuple[list[str], int]:
     return [name for name, now, before in pairs if now.equal(before)], len(pairs)
 
 
-def _moved(model: Any, ids: Any, real: Any) -> bool:
+def _change_until_token_differs(model: Any, ids: Any, real: Any) -> bool:
     """Change every trainable weight until a next token differs; an adapter of a trained model needs larger changes."""
     import torch
 

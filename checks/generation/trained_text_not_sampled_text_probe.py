@@ -44,7 +44,9 @@ def probe_trained_ids(mask: Any, render: Any, tokenizer: Any, model: Any = None,
             # two tokens or more: a response that is only an end token may leave an empty mask, which PAD002 reports
             case = craft.endings([n + 1 for n in lengths[: len(own)]], eos, limit)[ending]
             given = own[::direction]
-            batch, responses = probes.generations.put_through(mask, given, craft.said(words, case, eos), eos)
+            batch, responses = probes.generations.put_through(
+                mask, given, craft.canary_responses(words, case, eos), eos
+            )
             limit = craft.room(batch, given, responses)  # a fixed width, which only truncated responses fill
             for n, (prompt, response) in enumerate(zip(given, responses, strict=True)):
                 if craft.left_out(batch, n, response, eos):

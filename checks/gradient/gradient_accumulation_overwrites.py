@@ -104,7 +104,7 @@ def gradient_accumulation_overwrites(
     found = None
     if "micro_batches" in inspect.signature(backward).parameters:
         lengths = [[4] * 4] if token_mean_meant else [[4] * 4, [2, 7, 3, 6]]
-        batches = [probes.loss_trials.alike(render, tokenizer, model, prompts, some) for some in lengths]
+        batches = [probes.loss_trials.equal_prompts(render, tokenizer, model, prompts, some) for some in lengths]
         found = _of_micro_batches(backward, model, batches, limit, low_precision, slack)
     if (found is None or not found.when) and loss is not None and not token_mean_meant:
         found = _of_own_parts(loss, model, *probes.gradient_effect.four(render, tokenizer, model, prompts)) or found

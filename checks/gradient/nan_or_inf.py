@@ -112,7 +112,7 @@ def nan_or_inf(
         what=words(_what, events, total(nan), infinite_so_far),
         nan=total(nan),
         infinite=infinite_so_far,
-        aside=words(_aside, (aside > 0) | spared, grad_norm, loss),
+        aside=words(_not_trained_on, (aside > 0) | spared, grad_norm, loss),
     )
 
 
@@ -122,7 +122,7 @@ and so is the standard deviation over one response."""
 _GRADIENT = frozenset(("grad_norm",))
 
 
-def _aside(aside: bool, grad_norm: float, loss: float) -> str:
+def _not_trained_on(aside: bool, grad_norm: float, loss: float) -> str:
     finite = "gradient" if grad_norm == grad_norm else "loss" if loss == loss else ""
     return f". The {finite} is finite, so the non-finite value is logged but not trained on" if aside and finite else ""
 

@@ -99,7 +99,7 @@ def _of_anchor(loss: Any, model: Any, made: Any, responses: Any) -> Fires:
     if loss is None:
         raise probes.NotApplicable("needs reference, or loss")
     lower = [1.0, -1.0, 1.0, -1.0]
-    moved = probes.gradient_effect.moved_by_anchor(loss, model, made, responses, lower)
+    moved = probes.gradient_effect.anchor_effect(loss, model, made, responses, lower)
     if not any(moved):
         raise probes.NotApplicable("no forward pass under no_grad affects the gradient at zero advantages")
     away = sum(m * by > 0 for m, by in zip(moved, lower, strict=True))

@@ -140,7 +140,7 @@ def _scored(mask: Any, logprobs: Any, prompts: list[list[int]], responses: list[
     return [row.detach() for row in probes.crafted_inputs.response_logprobs(logprobs, batch, responses, prompts)]
 
 
-def _read_behind(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
+def _continues_after_padding(rollout: Any, model: Any, pairs: Any, special: Any) -> int:
     """Return the number of prompts for which a sampling loop continues after the padding instead of after the prompt.
     At the padding, the model emits a token that it emits nowhere else. At every other position, the model ends the
     response.
@@ -181,7 +181,7 @@ def _of_generation(sample: Any, rollout: Any, model: Any, pairs: Any, special: A
     strange = sum(row not in own for row in given)
     behind = sum(int(not real[-1]) for call in calls[:1] if not call.looped for real in call.attention_mask)
     if not strange and rollout is not None and any(c.looped and not c.attention_mask[:, -1].all() for c in calls[:1]):
-        behind = _read_behind(rollout, model, pairs, special)
+        behind = _continues_after_padding(rollout, model, pairs, special)
     return fires(
         bool(strange or behind),
         "`generate` receives a wrong attention mask for {strange} of {rows} prompts."

@@ -63,7 +63,7 @@ def environment_tokens_trained(
     if mask is None:
         raise probes.NotApplicable("needs env_mask or tool_mask")
     end = probes.crafted_inputs.special_ids(tokenizer).eos
-    count = probes.multi_turn.of_mask(probes.multi_turn.spoken(mask, model, tokenizer, prompts, turns), end)
+    count = probes.multi_turn.of_mask(probes.multi_turn.four_conversations(mask, model, tokenizer, prompts, turns), end)
     return fires(
         count.foreign > 0 or count.missed > 0,
         "In four scripted conversations, the mask includes {foreign} tokens that the policy did not generate. The mask "

@@ -49,7 +49,7 @@ def _of_way(extract: Any, own: Any, words: Any, special: Any, tokenizer: Any, mo
     shown = ""
     for batch, lengths in _batches(own, words, special.eos):
         for case in craft.endings(lengths, special.eos):
-            canaries = craft.said(words[8:] or words, case, special.eos)
+            canaries = craft.canary_responses(words[8:] or words, case, special.eos)
             ids, real = craft.pad_left(batch, special.pad, craft.device_of(model))
             tokens = torch.cat([ids, craft.pad_right(canaries, special.pad, ids.device)], 1)
             try:

@@ -94,7 +94,7 @@ def _of_whole(
     except probes.Unjudged:
         if probes.from_loss.derived(mask):
             raise  # if the trainer has its own mask, that mask has been judged
-    if found is None and not count["wrong"] and isinstance(rollout, probes.from_rollout.Rolled):
+    if found is None and not count["wrong"] and isinstance(rollout, probes.from_rollout.RolloutEntryPoints):
         return _of_turns(loss, model, rollout, tokenizer, prompts, turns)
     return found
 
@@ -113,14 +113,14 @@ def _of_masks(mask: Any, own: list[list[int]], words: list[int], eos: int | None
         limit = None
         for ending in range(endings if eos is not None else 1):
             told = craft.endings(lengths[: len(rows)], eos, limit)[ending]
-            responses = craft.said(words, told, eos)
+            responses = craft.canary_responses(words, told, eos)
             try:
                 try:
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
-                except (probes.NotFinite, probes.Unseen) as error:  # some trainers skip a batch with a NaN loss
+                except (probes.NotFinite, probes.NotObserved) as error:  # some trainers skip a batch with a NaN loss
                     # a single sample may have an advantage of 0 / 0
                     infinite += len(rows) > 1 and isinstance(error, probes.NotFinite)
-                    responses = craft.said(words, [(n + 1, ends) for n, ends in told], eos)
+                    responses = craft.canary_responses(words, [(n + 1, ends) for n, ends in told], eos)
                     batch, responses = probes.generations.put_through(mask, rows, responses, eos)
             except probes.NotFinite:
                 continue
@@ -151,7 +151,7 @@ def _of_loss(
             for p, o in zip(found, opposite, strict=True)
         ]
     found = [p for p in found if bool(p.trained.any())]
-    penalised = push.moved_by_reference(loss, model, reference, made, responses)
+    penalised = push.reference_effect(loss, model, reference, made, responses)
     _count(found, [p.outside for p in penalised] or [0] * len(found), count)
     moved = sum(int(p.trained.sum()) for p in found)
     off = moved - sum(int((p.trained & p.aimed).sum()) for p in found)
@@ -254,7 +254,7 @@ def _of_width(loss: Any, model: Any, prompt: Any, responses: Any) -> Fires | Non
 def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any, turns: Any) -> Fires | None:
     """Fire if the loss trains environment text between two turns, or does not train all generated tokens."""
     try:
-        said = probes.multi_turn.spoken(rollout, model, tokenizer, prompts, turns)
+        said = probes.multi_turn.four_conversations(rollout, model, tokenizer, prompts, turns)
     except probes.Unjudged:
         return None  # one turn, or the turns cannot be separated
     try:

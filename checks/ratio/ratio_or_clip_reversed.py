@@ -122,8 +122,8 @@ def _idle(loss: Any, model: Any, made: Any, responses: Any) -> bool:
     """Return whether the policy scores the samples without gradient and the scores have no effect."""
     signs = probes.loss_trials.torch_of(probes.gradient_effect.SIGNS, model)
     own = probes.intercept.language_model(model)
-    beside = probes.gradient_effect.beside(loss, [model], made, responses, signs)
-    return any(b.module is own and b.scores and not b.acts for b in beside)
+    no_grad_passes = probes.gradient_effect.no_grad_passes(loss, [model], made, responses, signs)
+    return any(b.module is own and b.scores and not b.acts for b in no_grad_passes)
 
 
 def _of_weights(times: list[float]) -> Fires:

@@ -107,13 +107,13 @@ def batches_mostly_equal(
         hold=(1, 1),
         clear=2 * rows,
         onset=baseline(step, 1),
-        what=words(_alike, alike, pinned, level),
+        what=words(_description, alike, pinned, level),
         tied=total(tied),
         rows=n,
     )
 
 
-def _alike(alike: bool, pinned: bool, reward: float) -> str:
+def _description(alike: bool, pinned: bool, reward: float) -> str:
     if alike:
         return ". The batches with equal rewards have the same reward and length"
     return f". The reward on the rows without spread is {number(reward)}" if pinned else ""

@@ -8,7 +8,7 @@ from grpo_doctor.diagnosis.wording import number
 from grpo_doctor.series import Column, Trend, best, each, latest, lowest, recent_mean, row, total, where, words
 
 
-def beside(components: Any, reward: Any) -> float:
+def largest_other_component(components: Any, reward: Any) -> float:
     """Return the largest component other than the one that equals the reward, or NaN if there is none."""
     parts = {name: value for name, value in (components or {}).items() if isinstance(value, int | float)}
     near = 1e-6 * max(1.0, abs(reward))
@@ -105,7 +105,12 @@ def reward_hacking_divergence(
     """
     rose = reward_trend.gained & ~reward_trend.fallen & (row(reward_mean) >= early_rewards)
     held = (total(eval_score == eval_score) >= rows) & ~eval_trend.fallen
-    fell, lost, flat, alone = False, False, False, ~(best(each(beside, reward_components, reward_mean)) > 0)
+    fell, lost, flat, alone = (
+        False,
+        False,
+        False,
+        ~(best(each(largest_other_component, reward_components, reward_mean)) > 0),
+    )
     name, since, level_of, best_of = "", math.nan, math.nan, math.nan
     for field, metric, trend in (
         ("eval_score", eval_score, eval_trend),

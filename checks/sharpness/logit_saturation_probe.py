@@ -35,7 +35,7 @@ def probe_sharpness(
     ids, real = craft.pad_left(rows, craft.special_ids(tokenizer).pad, craft.device_of(model))
 
     def sharpness(of: Any) -> tuple[float, float]:
-        with probes.model_modes.held_in_eval(of), torch.no_grad():
+        with probes.model_modes.forced_eval_mode(of), torch.no_grad():
             two = probes.intercept.logits_of(of, ids, real)[:, -1].float()
         high = two.topk(2).values
         return float((high[:, 0] - high[:, 1]).mean()), float(two.softmax(-1).amax(-1).mean())

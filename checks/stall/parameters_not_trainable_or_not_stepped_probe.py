@@ -32,8 +32,8 @@ def probe_step(
     named = probes.loss_trials.trainable(model)
     if not named:
         return fires(True, "No parameter requires a gradient.")
-    missing = _not_held(optimizer, named)
-    if missing and not _few_are_meant(optimizer, named):
+    missing = _missing_parameters(optimizer, named)
+    if missing and not _optimizes_few(optimizer, named):
         return _outside_optimizer(missing, named)
     made, _, responses = probes.crafted_inputs.answered(render, tokenizer, model, prompts)
     samples = made, responses, probes.loss_trials.spread(len(made), model)
@@ -49,7 +49,7 @@ def probe_step(
     if step is None:
         raise probes.NotApplicable("needs step, or an optimizer and a loss")
     fresh = optimizer is not None and not optimizer.state
-    moved, steps = _moved(step, optimizer, [p for _, p in named], samples)
+    moved, steps = _weight_change(step, optimizer, [p for _, p in named], samples)
     if moved is None:
         return fires(
             True,
@@ -130,7 +130,7 @@ def _reached(named: list[tuple[str, Any]], gradient: Any) -> list[tuple[str, Any
     return [pair for pair, part in zip(named, parts, strict=False) if bool(part.any())]
 
 
-def _not_held(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
+def _missing_parameters(optimizer: Any, named: list[tuple[str, Any]]) -> list[str]:
     """Return the trainable parameters that are missing from the optimizer."""
     if optimizer is None:
         return []
@@ -148,7 +148,7 @@ def _outside_optimizer(missing: list[str], named: list[tuple[str, Any]]) -> Fire
     )
 
 
-def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
+def _optimizes_few(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
     """Return whether the optimizer contains some trainable parameters, but less than a quarter of their values. The
     optimizer then trains an adapter, or the last layers of a model whose other layers were not frozen."""
     held = {id(p) for group in optimizer.param_groups for p in group["params"]}
@@ -157,7 +157,7 @@ def _few_are_meant(optimizer: Any, named: list[tuple[str, Any]]) -> bool:
     return 0 < 4 * own < every
 
 
-def _moved(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
+def _weight_change(step: Any, optimizer: Any, parameters: list[Any], samples: Any) -> tuple[Any, list[frozenset[int]]]:
     """Return the change in the weights by the first of two updates that has an effect, as one vector. Also return the
     `_steps` of the optimizer in that update. Return None if neither update has an effect."""
     import torch

@@ -40,7 +40,7 @@ def eos_not_expected_at_target_end(
     if not ends:
         raise probes.NotApplicable("the tokenizer has no EOS")
     found = []
-    with probes.model_modes.held_in_eval(model), torch.no_grad():
+    with probes.model_modes.forced_eval_mode(model), torch.no_grad():
         for prompt, answer in list(supervised)[:16]:
             ids = craft.flat_ids(render(prompt)) + craft.flat_ids(tokenizer(answer, add_special_tokens=False))
             given = torch.tensor([ids], device=craft.device_of(model))

@@ -127,7 +127,9 @@ def _of_sampler(sample: Any, model: Any, tokenizer: Any, words: list[int], own: 
     import torch
 
     device = probes.crafted_inputs.device_of(model)
-    if isinstance(getattr(sample, "__self__", None), probes.from_rollout.Rolled):  # accepts only the adapter's prompts
+    if isinstance(
+        getattr(sample, "__self__", None), probes.from_rollout.RolloutEntryPoints
+    ):  # accepts only the adapter's prompts
         prompts = [own[0], own[-1]]
         special = probes.crafted_inputs.special_ids(tokenizer).all
         of_both = set(own[0]) & set(own[-1])  # last, because a penalty treats them alike for both prompts

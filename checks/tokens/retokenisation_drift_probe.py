@@ -39,7 +39,7 @@ def probe_fragile_ids(
             drifted = _of_turns(speaks, model, tokenizer, prompts, turns, loss)
             if drifted is not None or mask is None:
                 return drifted
-        except probes.Unseen as reason:
+        except probes.NotObserved as reason:
             unseen = reason
         except probes.Unjudged:
             pass  # one turn, or the turns cannot be separated
@@ -77,12 +77,12 @@ _REASONING = ("<think>one</think>two", "<think>three</think>four", "<think>five<
 def _of_turns(speaks: Any, model: Any, tokenizer: Any, prompts: Any, turns: Any, loss: Any) -> Fires | None:
     """Fire if turns are generated after ids that differ from those that precede the turns in the trained
     conversation."""
-    plain = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, turns)
+    plain = probes.multi_turn.four_conversations(speaks, model, tokenizer, prompts, turns)
     elsewhere, lost = sum(s.elsewhere for s in plain), False
     always = bool(elsewhere) and _trained(loss, model, plain)
     if not elsewhere and turns is None:
         try:
-            reasoned = probes.multi_turn.spoken(speaks, model, tokenizer, prompts, _REASONING)
+            reasoned = probes.multi_turn.four_conversations(speaks, model, tokenizer, prompts, _REASONING)
             elsewhere = sum(s.elsewhere for s in reasoned)
         except probes.NotApplicable:
             pass  # only a tool call is answered

@@ -21,7 +21,7 @@ def declare(settings: MutableMapping[str, Any], found: Iterable[Match]) -> None:
     sure = _sure(found)
     if not sure:
         return
-    said = [_said(match) for match in sure[:SHOWN]]
+    said = [_reported(match) for match in sure[:SHOWN]]
     settings["advisories"] = "; ".join(said) + _more(sure)
     settings["advisory_level"] = int(max(_level(match) for match in sure))
 
@@ -60,7 +60,7 @@ def _more(listed: Sized) -> str:
 
 def lines(found: Iterable[Match]) -> list[str]:
     """Return one line, with the remedy, for each advisory that applies or is likely to apply."""
-    return [f"{_said(match)} ({_level(match)}). {match.advisory.do}" for match in _sure(found)]
+    return [f"{_reported(match)} ({_level(match)}). {match.advisory.do}" for match in _sure(found)]
 
 
 def _sure(found: Iterable[Match]) -> list[Match]:
@@ -75,7 +75,7 @@ def _level(match: Match) -> Severity:
     return level if match.standing == "affected" else min(level, Severity.WARNING)
 
 
-def _said(match: Match) -> str:
+def _reported(match: Match) -> str:
     """Return the text of an advisory, with its package and version, and whether the log shows the bug."""
     likely = f" (likely: {' and '.join(match.unknown)} is not known)" if match.standing == "likely" else ""
     shown = "; the log shows it" if match.shown else ""

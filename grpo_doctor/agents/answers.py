@@ -46,7 +46,7 @@ def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
     found = survey(Path(path), mapping or {})
     if found.runs:
         refuse_unknown_keys(mapping or {}, {key for run in found.runs for key in run.keys})
-    runs = [told(diagnose_with_advisories(run)) for run in found.runs[:RUNS]]
+    runs = [summarised(diagnose_with_advisories(run)) for run in found.runs[:RUNS]]
     return {
         "read": found.words(),
         "unreadable": [f"{answer.source}: {answer.why}" for answer in (*found.unreadable, *found.failed)],
@@ -56,7 +56,7 @@ def analyze(path: str, mapping: dict[str, str] | None = None) -> dict[str, Any]:
     }
 
 
-def told(diagnosis: Diagnosis) -> dict[str, Any]:
+def summarised(diagnosis: Diagnosis) -> dict[str, Any]:
     """Summarise a diagnosis: headline, cause with remedy, and one line per other finding."""
     shown = presentable(diagnosis, samples=False)
     main, effects, others, notes = story(shown)
@@ -170,7 +170,7 @@ def preflight(path: str) -> list[dict[str, Any]]:
 
 
 def _with_arithmetic(diagnosis: Diagnosis) -> dict[str, Any]:
-    answer = told(diagnosis)
+    answer = summarised(diagnosis)
     tables = presentable(diagnosis, samples=False).tables
     return {**answer, "arithmetic": {row[0]: row[1] for table in tables for row in table.rows}}
 
@@ -183,4 +183,4 @@ def probe(adapter: str) -> dict[str, Any]:
     from ..probes import load_adapter, run_probes
     from ..probes.runner import TIME_LIMIT, loaded
 
-    return told(run_probes(loaded(lambda: load_adapter(Path(adapter)), Path(adapter), TIME_LIMIT)))
+    return summarised(run_probes(loaded(lambda: load_adapter(Path(adapter)), Path(adapter), TIME_LIMIT)))

@@ -422,7 +422,9 @@ def write(
     """Write all requested reports, without ever overwriting an input file."""
     read = [*inputs, *(d.run.path for d in diagnoses if d.run.path is not None)]
     quiet = bool(options.refresh)  # the page is rewritten after every poll
-    write_as(lambda kind, path: render(kind, diagnoses, _beside(options, path)), name, file, more, read, quiet=quiet)
+    write_as(
+        lambda kind, path: render(kind, diagnoses, _with_figures(options, path)), name, file, more, read, quiet=quiet
+    )
     if options.figures is not None:
         _save_figures(diagnoses, options.figures)
 
@@ -452,7 +454,7 @@ def write_as(
                 note(f"wrote {path}")
 
 
-def _beside(options: Options, path: Path | None) -> Options:
+def _with_figures(options: Options, path: Path | None) -> Options:
     """Return the options for a report at ``path``, with the folder of the figures relative to the report."""
     if options.figures is None or path is None:
         return options

@@ -18,7 +18,7 @@ from ..report.redaction import inert
 from . import common
 
 if TYPE_CHECKING:
-    from ..fleet.merge import Gathered
+    from ..fleet.merge import MergedFleet
     from ..fleet.overview import Overview
     from ..fleet.store import Answered, Store
     from ..fleet.unit import Job, Judged
@@ -119,12 +119,12 @@ def _store(db: Path | None, places: list[str] | None) -> Store:
     return Store(db)
 
 
-def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> Gathered:
+def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str | None) -> MergedFleet:
     """Read the fleet, fill its tables, and report its files on stderr. Raises `ReadError`."""
-    from ..fleet.merge import gathered
+    from ..fleet.merge import merge_units
     from ..fleet.overview import ordered
 
-    whole = ordered(gathered(_judged(store, places, job, jobs, ray)))
+    whole = ordered(merge_units(_judged(store, places, job, jobs, ray)))
     found = Survey([], whole.answers)
     common.note(f"{found.words()}")
     for line in found.named():
@@ -133,16 +133,16 @@ def _read(store: Store, places: list[str], job: Job, jobs: int | None, ray: str 
     return whole
 
 
-def _without_run(places: list[str], whole: Gathered) -> bool:
+def _without_run(places: list[str], whole: MergedFleet) -> bool:
     """Report the places that contain no log. Return whether there are any."""
     told = [a.source for a in whole.answers if a.fate in ("read", "second view", "unreadable", "failed")]
-    empty = [place for place in places if not any(_lies_in(source, place) for source in told)]
+    empty = [place for place in places if not any(_is_inside(source, place) for source in told)]
     for place in empty:
         common.note(f"{place}: no training log found; pass the log file itself")
     return bool(empty)
 
 
-def _lies_in(source: str, place: str) -> bool:
+def _is_inside(source: str, place: str) -> bool:
     place = place.rstrip("/") or "/"
     return place == "." or source == place or source.startswith((place.removesuffix("/") + "/", place + " ("))
 
@@ -212,7 +212,7 @@ def _put(text: str, path: Path | None, *, named: bool = True) -> None:
         common.replace_file(path, text + "\n", named=named)
 
 
-def _exit_code(whole: Gathered, fail_on: Severity, empty: bool) -> int:
+def _exit_code(whole: MergedFleet, fail_on: Severity, empty: bool) -> int:
     """Return the exit code by the rules of `analyze`."""
     verdicts = {line.verdict for line in whole.lines}
     fates = {answer.fate for answer in whole.answers}

@@ -97,7 +97,7 @@ def gate(
         outcome = diagnose_paths(paths, settings)
         inputs = [*outcome.files, *common.settings_file(settings)]
         compared, failed = ([], common.CLEAN) if against is None else compare_with(against, outcome.diagnoses, settings)
-        diagnoses, excused = _beside(compared, outcome.diagnoses)
+        diagnoses, excused = _with_comparison(compared, outcome.diagnoses)
         if baseline is not None and write_baseline:
             common.refuse_inputs([baseline], inputs)
             _write_baseline(baseline, diagnoses)
@@ -171,7 +171,7 @@ def _judge(
     return Judged("pass", source, f"{verdict}, {checked}{ended}{f'; {strange}' if strange else ''}")
 
 
-def _beside(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[list[Diagnosis], dict[Key, str]]:
+def _with_comparison(compared: list[Comparison], diagnoses: list[Diagnosis]) -> tuple[list[Diagnosis], dict[Key, str]]:
     """Return the diagnoses with the findings of the comparison added, and the findings that exist in the reference run
     as well."""
     from ..compare.summary import judged

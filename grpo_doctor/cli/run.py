@@ -95,7 +95,7 @@ def run(
     short = {"model": model, "task": task, "max_steps": steps, "seed": seed}
     short |= {"record_every": record_every, "record_tokens": record_tokens}
     with common.plain_errors():
-        given = _given(config_toml, set_ or [], {k: v for k, v in short.items() if v is not None})
+        given = _merged_settings(config_toml, set_ or [], {k: v for k, v in short.items() if v is not None})
         faults = [*given.pop("inject", []), *(inject or [])]
         if engine == "trl":
             raise typer.Exit(_train_with_trl(given, faults or resume, given.pop("on", on), out, settings))
@@ -159,7 +159,7 @@ def _needs_torch() -> None:
             raise ConfigError(f"training needs {package}; {install('train')}")
 
 
-def _given(file: Path | None, words: list[str], short: dict[str, Any]) -> dict[str, Any]:
+def _merged_settings(file: Path | None, words: list[str], short: dict[str, Any]) -> dict[str, Any]:
     """Merge settings. Dedicated options override --set, which overrides the TOML file."""
     table = {} if file is None else table_of(file)
     return {**table, **common.assigned("--set", words), **short}
@@ -262,11 +262,11 @@ def _newest() -> Path:
 def _train(session: Session, trainer: Trainer) -> Diagnosis:
     """Run the training steps, and write the reports. Errors in checks or output do not stop the training."""
     from ..engine.trainer import TrainingDied
-    from ..fault_isolation import Boundary, tell, unwatched
+    from ..fault_isolation import FaultGuard, tell, unwatched
     from ..integrations.session import Stopped
     from .live import view_for
 
-    watched, shown = Boundary(), Boundary()
+    watched, shown = FaultGuard(), FaultGuard()
     view = view_for(trainer.settings.max_steps, trainer.engine.step_number, session)
     session.on_finding = lambda finding, action: shown(view.finding, finding, action)
     with view, _interruptions() as asked:

@@ -4,6 +4,6 @@ which remedies worked."""
 from .align import Aligned, By
 from .arms import Arm, arms_of
 from .comparison import Comparison, compare
-from .weights import WeightsError, weights_apart
+from .weights import WeightsError, compare_weights
 
-__all__ = ["Aligned", "Arm", "By", "Comparison", "WeightsError", "arms_of", "compare", "weights_apart"]
+__all__ = ["Aligned", "Arm", "By", "Comparison", "WeightsError", "arms_of", "compare", "compare_weights"]

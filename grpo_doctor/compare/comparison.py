@@ -20,9 +20,9 @@ from .align import Aligned, By, align, timeline
 from .arms import SEEDS, Arm, Change, changes
 from .difference import LEAST, Difference, difference_of, metrics_of
 from .divergence import Parting, first_not_finite, first_unequal, partings
-from .samples import Alike, alike
+from .samples import Agreement, agreement
 from .verdict import Fared, Verdict, fared, success_of, verdict_of
-from .weights import Moved, weights_apart
+from .weights import WeightChange, compare_weights
 
 CLOCKS = frozenset("wall_time epoch tokens_seen optimizer_step learning_rate update_skipped_reason".split()) | BROADCAST
 """Fields that depend on the clock or a setting, so that equal values show nothing about the policy."""
@@ -57,8 +57,8 @@ class Comparison(msgspec.Struct, kw_only=True):
     unequal: float | None = None
     equal: dict[str, int] = {}
     recorded: int = 0
-    samples: Alike | None = None
-    weights: list[Moved] = []
+    samples: Agreement | None = None
+    weights: list[WeightChange] = []
     fared: list[Fared] = []
     findings: list[Finding] = []
     notes: list[str] = []
@@ -124,13 +124,13 @@ def compare(
     read."""
     found = Comparison(base=base, new=new, by=by, settings=changes(base.settings, new.settings))
     found.declared = bool(base.settings or new.settings)
-    found.weights = weights_apart(*weights) if weights is not None else []
+    found.weights = compare_weights(*weights) if weights is not None else []
     series = _shared(found)
     found.because = _why_not(found, series)
     if series and not found.because:
         found.x = (min(float(a.x[0]) for a in series.values()), max(float(a.x[-1]) for a in series.values()))
         _measure(found, series)
-    found.samples = alike(base.runs, new.runs)
+    found.samples = agreement(base.runs, new.runs)
     found.fared = fared(base, new, found.differences)
     found.verdict = "cannot tell" if found.because else verdict_of(found.differences, found.fared)
     found.notes = _notes(found, series)

@@ -239,12 +239,12 @@ def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:
     """Return the standard error of the difference due to seeds. ``base`` and ``new`` contain the level of each run."""
     free = len(base) + len(new) - 2
     measured = float(((base - base.mean()) ** 2).sum() + ((new - new.mean()) ** 2).sum())
-    guessed = SEED * moved(aligned)
+    guessed = SEED * smaller_change(aligned)
     variance = (PRIOR * guessed**2 + measured) / (PRIOR + free)
     return math.sqrt(variance * (1 / len(base) + 1 / len(new)))
 
 
-def moved(aligned: Aligned) -> float:
+def smaller_change(aligned: Aligned) -> float:
     """Return the change in the metric in the arm that changed less, measured by the range of the means over eighths of
     the places.
 

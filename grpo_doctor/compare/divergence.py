@@ -17,7 +17,7 @@ import msgspec
 from ..run import Run
 from ..series.noise_model import critical
 from .align import Aligned, timeline
-from .difference import DIFFERS, LEAST, SEED, SEEDS_DIFFER, departures_of, moved, place_of, span_of
+from .difference import DIFFERS, LEAST, SEED, SEEDS_DIFFER, departures_of, place_of, smaller_change, span_of
 
 
 class Parting(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ def _of(metric: str, aligned: Aligned) -> Parting | None:
     for begin, end in sorted(span_of(fitted, *span) for span in spans):
         first, last = place_of(begin, edges, d), int(edges[end])
         until_then = Aligned(aligned.x[:last], aligned.base[:, :last], aligned.new[:, :last])
-        seeds = SEED * moved(until_then) * math.sqrt(1 / len(aligned.base) + 1 / len(aligned.new))
+        seeds = SEED * smaller_change(until_then) * math.sqrt(1 / len(aligned.base) + 1 / len(aligned.new))
         base, new = (float(arm[:, first:last].mean()) for arm in (aligned.base, aligned.new))
         if abs(new - base) > math.hypot(size * noise.error(end - begin), SEEDS_DIFFER * seeds):
             until = float(aligned.x[last]) if last < len(d) else None

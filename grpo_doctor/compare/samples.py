@@ -10,7 +10,7 @@ import msgspec
 from ..run import Run
 
 
-class Alike(msgspec.Struct, frozen=True, kw_only=True):
+class Agreement(msgspec.Struct, frozen=True, kw_only=True):
     """Responses to the same prompt at the same step: number of compared responses, number of identical responses, and
     the first step with a difference."""
 
@@ -23,7 +23,7 @@ class Alike(msgspec.Struct, frozen=True, kw_only=True):
         return self.same / self.compared
 
 
-def alike(base: Sequence[Run], new: Sequence[Run]) -> Alike | None:
+def agreement(base: Sequence[Run], new: Sequence[Run]) -> Agreement | None:
     """Compare the first run of each side. Return None if the runs share no prompt at any step."""
     kept = [_texts(runs[0]) for runs in (base, new)]
     compared = same = 0
@@ -34,7 +34,7 @@ def alike(base: Sequence[Run], new: Sequence[Run]) -> Alike | None:
         compared, same = compared + most, same + equal
         if equal < most and parted is None:
             parted = step
-    return Alike(compared=compared, same=same, parted=parted) if compared else None
+    return Agreement(compared=compared, same=same, parted=parted) if compared else None
 
 
 def _texts(run: Run) -> dict[tuple[int, str], Counter[str]]:

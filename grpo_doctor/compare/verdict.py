@@ -55,7 +55,7 @@ def fared(base: Arm, new: Arm, differences: Sequence[Difference]) -> list[Fared]
     gone = {f.code for f in told if f.fate == "vanished"}
     for found in told:
         if found.remedies:
-            left = _left_behind(found.code, base, told) if found.code in gone else []
+            left = _remaining_effects(found.code, base, told) if found.code in gone else []
             found.judgement, found.why = _judged(found, success, left)
         elif not found.why and found.fate != "appeared":
             found.why = _explained(found.code, base)
@@ -145,7 +145,7 @@ def _too_early(shown: Finding, arm: Arm, side: str, other: str) -> str:
     return f"{side} ends at step {ends}, and {other} showed it at step {shown.detected_step}"
 
 
-def _left_behind(code: str, base: Arm, told: Sequence[Fared]) -> list[str]:
+def _remaining_effects(code: str, base: Arm, told: Sequence[Fared]) -> list[str]:
     """Return the codes of BASE's findings that this finding explained and that NEW still has."""
     explained = {f.code for d in base.diagnoses for f in d.findings if code in f.explained_by}
     return [f.code for f in told if f.code in explained and f.fate in ("stayed", "worsened")]

@@ -27,7 +27,7 @@ class WeightsError(ValueError):
     """A checkpoint that cannot be read; the message names the file and the reason."""
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True):
+class WeightChange(msgspec.Struct, frozen=True, kw_only=True):
     """The change in one tensor: the norm of the change divided by the norm of the tensor in BASE, and the norm in
     BASE."""
 
@@ -52,14 +52,14 @@ class _Stored(NamedTuple):
         return np.asarray(raw, np.float32)
 
 
-def weights_apart(base: Path, new: Path) -> list[Moved]:
+def compare_weights(base: Path, new: Path) -> list[WeightChange]:
     """Compare every floating-point tensor that both checkpoints (files or folders) contain, in the order of BASE.
 
     The factors of a LoRA adapter are multiplied first, because many pairs of factors give the same change. Raises
     `WeightsError` if a checkpoint cannot be read.
     """
     one, other = _stored(base), _stored(new)
-    found = [_moved(name, *pair) for name, pair in _pairs(one, other)]
+    found = [_weight_change(name, *pair) for name, pair in _pairs(one, other)]
     if not found:
         raise WeightsError(f"{base} and {new} contain no tensor of the same name and shape")
     return found
@@ -79,10 +79,10 @@ def _pairs(
             yield lora[1], (stored.load() @ one[a].load(), twin.load() @ other[a].load())
 
 
-def _moved(name: str, one: np.ndarray, other: np.ndarray) -> Moved:
+def _weight_change(name: str, one: np.ndarray, other: np.ndarray) -> WeightChange:
     norm = float(np.linalg.norm(one))
     apart = float(np.linalg.norm(other - one))
-    return Moved(name=name, change=apart / norm if norm else (0.0 if not apart else float("inf")), norm=norm)
+    return WeightChange(name=name, change=apart / norm if norm else (0.0 if not apart else float("inf")), norm=norm)
 
 
 def _stored(path: Path) -> dict[str, _Stored]:

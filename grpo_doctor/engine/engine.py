@@ -263,7 +263,7 @@ class Engine:
                 sampled, if they may differ from ``responses``.
         """
         batch = self.mask(prompts, responses)
-        response = self.drawn_positions(batch, responses if drawn is None else drawn)
+        response = self.response_positions(batch, responses if drawn is None else drawn)
         width = batch.input_ids.shape[1]
         first = int((batch.mask.bool() | response).any(0).int().argmax())
         scored = width - max(first, 1)
@@ -300,7 +300,7 @@ class Engine:
         size = -(-count // (parts or self.settings.gradient_accumulation_steps))
         yield from (slice(start, min(start + size, count)) for start in range(0, count, size))
 
-    def drawn_positions(self, batch: Batch, responses: Sequence[Ids]) -> Tensor:
+    def response_positions(self, batch: Batch, responses: Sequence[Ids]) -> Tensor:
         """Return a bool mask [N, T] of the positions of the responses, which are the last attended tokens of each
         row."""
         place = torch.arange(batch.input_ids.shape[1], device=batch.input_ids.device)

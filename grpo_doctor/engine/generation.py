@@ -107,10 +107,12 @@ def generate(
     suppressed = torch.zeros(len(drawn), dtype=torch.bool, device=drawn.device)
     for logits in early:
         suppressed |= torch.isin(logits.argmax(-1), torch.tensor(eos, device=drawn.device))
-    return Generated(out.sequences, _drawn(out.scores, drawn), _drawn(out.logits, drawn), suppressed, *state)
+    return Generated(
+        out.sequences, _sampled_logprobs(out.scores, drawn), _sampled_logprobs(out.logits, drawn), suppressed, *state
+    )
 
 
-def _drawn(logits: tuple[Tensor, ...], drawn: Tensor) -> Tensor:
+def _sampled_logprobs(logits: tuple[Tensor, ...], drawn: Tensor) -> Tensor:
     """Return log-probabilities [N, R] of the sampled tokens, from R tensors [N, V]."""
     columns = []
     for t, step in enumerate(logits):

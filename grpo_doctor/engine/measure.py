@@ -136,7 +136,7 @@ def text_fields(engine: Engine, rollout: Rollout) -> Fields:
     return fields
 
 
-def boundary_fields(prepared: Prepared) -> Fields:
+def mask_fields(prepared: Prepared) -> Fields:
     """Return the fields that count tokens on the wrong side of the mask."""
     trained, attended = prepared.batch.mask.bool(), prepared.batch.attention_mask.bool()
     return {

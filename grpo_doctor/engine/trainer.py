@@ -68,7 +68,7 @@ class Trainer:
             **measure.reward_fields(engine, rollout, rewards),
             **measure.advantage_fields(engine, rewards, a),
             **measure.text_fields(engine, rollout),
-            **measure.boundary_fields(prepared),
+            **measure.mask_fields(prepared),
             "epoch": (step * self.settings.prompts) / len(engine.task.examples),
         }
         if self.settings.skip_zero_advantages and not bool(a.any()):

@@ -15,14 +15,14 @@ from ..run import Run, non_finite
 from .unit import Judged, Line
 
 
-class Gathered(NamedTuple):
+class MergedFleet(NamedTuple):
     """The rows of a fleet, and the result for every file."""
 
     lines: list[Line]
     answers: list[Answer]
 
 
-def gathered(units: Iterable[Judged]) -> Gathered:
+def merge_units(units: Iterable[Judged]) -> MergedFleet:
     """Return the distinct runs of all units. Evaluations and summaries next to training logs are excluded."""
     judged = list(units)
     answers = [answer for unit in judged for answer in unit.answers]
@@ -33,7 +33,7 @@ def gathered(units: Iterable[Judged]) -> Gathered:
     beside = {line.source for line in runs} - {line.source for line in kept}
     sources = {line.source for line in told}
     answers = [_answer(answer, second, beside, sources) for answer in answers]
-    return Gathered(told + [line for line in lines if line.verdict in UNTOLD], answers)
+    return MergedFleet(told + [line for line in lines if line.verdict in UNTOLD], answers)
 
 
 UNTOLD = ("unreadable", "broken")

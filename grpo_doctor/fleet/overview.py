@@ -10,7 +10,7 @@ import msgspec
 from ..diagnosis.wording import counted
 from ..report.model import shortened
 from ..series.trajectory import SUCCESS
-from .merge import Gathered
+from .merge import MergedFleet
 from .planning import Plan, plan
 from .separating_settings import SURE, Effect, separate
 from .store import Store
@@ -55,7 +55,7 @@ class Overview(msgspec.Struct, kw_only=True):
         return sum(bool(line.unit) and line.verdict not in ("unreadable", "broken") for line in self.lines)
 
 
-def ordered(fleet: Gathered) -> Gathered:
+def ordered(fleet: MergedFleet) -> MergedFleet:
     """Sort the rows by verdict, the worst first, and then by cause, the most frequent first."""
     often = Counter((line.verdict, line.cause) for line in fleet.lines)
 
@@ -63,10 +63,10 @@ def ordered(fleet: Gathered) -> Gathered:
         group = -often[line.verdict, line.cause] if line.cause else 0
         return WORST.index(line.verdict), group, line.cause or "", line.onset_step or 0, line.source
 
-    return Gathered(sorted(fleet.lines, key=rank), fleet.answers)
+    return MergedFleet(sorted(fleet.lines, key=rank), fleet.answers)
 
 
-def overview(store: Store, fleet: Gathered, places: Sequence[str], gain: float | None) -> Overview:
+def overview(store: Store, fleet: MergedFleet, places: Sequence[str], gain: float | None) -> Overview:
     """Build the overview of a fleet."""
     metric = _metric(store)
     effects, untried = separate(store, metric)

@@ -24,7 +24,7 @@ from ..report import output
 from ..report.model import shortened
 from ..series.trajectory import SUCCESS
 from .locations import Unit, digest
-from .merge import Gathered
+from .merge import MergedFleet
 from .unit import Job, Judged, Line, decode
 
 _LEAST = 64.0
@@ -108,7 +108,7 @@ class Store:
 
     # -- the tables ----------------------------------------------------------------------------------------------
 
-    def fill(self, fleet: Gathered) -> None:
+    def fill(self, fleet: MergedFleet) -> None:
         """Rebuild the tables from the rows of a fleet."""
         self._database.execute("begin")
         lines = fleet.lines

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ..diagnosis.check import Finding, Severity
-from ..fault_isolation import Boundary, tell
+from ..fault_isolation import FaultGuard, tell
 
 
 def alert(finding: Finding) -> None:
@@ -44,7 +44,7 @@ def keep_report(report: Path) -> None:
 
 def _tried(otherwise: str, send: Callable[..., None], *arguments: Any) -> None:
     """Call a tracker, and print the error that it raises, if any."""
-    sent = Boundary()
+    sent = FaultGuard()
     sent(send, *arguments)
     if sent.failure is not None:
         tell(f"grpo-doctor: {otherwise}: {sent.failure.strip().splitlines()[-1]}")

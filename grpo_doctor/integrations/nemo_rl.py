@@ -47,7 +47,7 @@ class DoctorLogger:
     def flush(self) -> None:
         """Check the current step."""
         self._log()
-        self.run.stop_if_asked()
+        self.run.raise_requested_stop()
 
     def close(self) -> None:
         """Write the reports."""

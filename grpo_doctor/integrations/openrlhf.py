@@ -50,7 +50,7 @@ class _Hook:
     def around(self, original: Callable[..., Any], look: Callable[..., dict[str, float]]) -> Callable[..., Any]:
         def log(logger: Any, global_step: int, logs_dict: Mapping[str, Any]) -> None:
             original(logger, global_step, {**logs_dict, **look(global_step, dict(logs_dict))})
-            self.started().stop_if_asked()
+            self.started().raise_requested_stop()
 
         log.__wrapped__ = original  # type: ignore[attr-defined]
         return log

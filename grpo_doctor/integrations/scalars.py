@@ -15,7 +15,7 @@ from ..config import ConfigError
 from ..diagnosis.check import Finding, Severity
 from ..diagnosis.live import LiveDoctor
 from ..diagnosis.verdict import Diagnosis
-from ..fault_isolation import Boundary, tell, unwatched
+from ..fault_isolation import FaultGuard, tell, unwatched
 from ..preflight import words_before
 from ..readers import ReadError, read
 from ..readers.input import Input
@@ -60,7 +60,7 @@ class LoggedRun:
         on_finding: Told = say,
     ) -> None:
         self.actions, self.on_finding = actions_from_outside(on), on_finding
-        self.boundary = Boundary()
+        self.boundary = FaultGuard()
         self.folder = Folder(unused(Path(out).absolute()))  # trainers may change the working directory
         self.settings: dict[str, Any] = {"framework": framework}
         self.session: Session | None = None
@@ -87,7 +87,7 @@ class LoggedRun:
         """
         return self._guarded(f"at step {step}", self._log, step, metrics, list(samples), responses, rollouts) or {}
 
-    def stop_if_asked(self) -> None:
+    def raise_requested_stop(self) -> None:
         """Raise `TrainingStopped` if a finding requires a stop. Some trainers can only be stopped by an exception."""
         if self.stopped is not None:
             self.finish()

@@ -28,7 +28,7 @@ def watched(tracker: Any, config: Any, *, out: str = "runs/skyrl", on: str = "er
     @functools.wraps(log)
     def log_and_examine(data: Mapping[str, Any], step: int, *arguments: Any, **named: Any) -> None:
         log({**data, **run.log(step, data)}, step, *arguments, **named)
-        run.stop_if_asked()
+        run.raise_requested_stop()
 
     @functools.wraps(finish)
     def finish_and_report() -> None:

@@ -44,7 +44,7 @@ class Hook:
         metrics = {**(rollout_extra_metrics or {}), **_metrics(flat, key)}
         rollouts = [one for sample in flat for one in _rollouts(rollout_id, sample, key)]
         self.run.log(rollout_id, metrics, rollouts=rollouts)
-        self.run.stop_if_asked()
+        self.run.raise_requested_stop()
         return False
 
 

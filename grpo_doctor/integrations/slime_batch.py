@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ..fault_isolation import Boundary
+from ..fault_isolation import FaultGuard
 from ..mismatch import TokenBatch, responses_of, write_batch
 from ..run import BATCHES
 
@@ -29,7 +29,7 @@ _LISTS = {
     "ref_log_probs": "reference_logprobs",
 }
 """Keys of lists with one tensor per response, and the corresponding fields of `Response`."""
-_guarded = Boundary()
+_guarded = FaultGuard()
 
 
 def record(args: Any, rollout_id: int, rollout_data: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ from ..diagnosis.catalogue import Catalogue
 from ..diagnosis.check import Finding, Severity
 from ..diagnosis.live import LiveDoctor
 from ..diagnosis.verdict import Diagnosis
-from ..fault_isolation import Boundary, tell, unwatched
+from ..fault_isolation import FaultGuard, tell, unwatched
 from ..mismatch import TokenBatch
 from ..preflight import words_before
 from ..record import RecordWriter, portable
@@ -101,7 +101,7 @@ class Attached:
         self.rank: int = trainer.accelerator.process_index
         self.ranks: int = trainer.accelerator.num_processes
         self.settings = declared(trainer)
-        self.boundary = Boundary()
+        self.boundary = FaultGuard()
         self.told: list[str] = []
         """The lines about the settings that were printed before the first step."""
         self.watching = True
@@ -160,7 +160,7 @@ class Attached:
         given = self.seams.local.given
         self.settings |= {f"{n}_logprobs": n in given for n in ("old", "reference", "sampling")}
         session.doctor.summary.settings.update(self.settings)
-        session.doctor.summary.notes += self.seams.unseen()
+        session.doctor.summary.notes += self.seams.not_recorded()
         self.folder.declare(self._declared())
 
     # -- a step, on every rank
@@ -183,14 +183,14 @@ class Attached:
         acts = [self.actions[s] for s in sorted(self.actions) if s <= Severity.CRITICAL]
         if not acts or set(acts) == {"warn"} or getattr(self.trainer, "is_deepspeed_enabled", False):
             return None
-        found = _gathered(self.seams.local.not_finite, self.ranks)
+        found = _from_all_ranks(self.seams.local.not_finite, self.ranks)
         broken = next((b for b in found if b is not None), None)
         if broken is not None and acts[-1] != "warn":
             return f"the gradient is {broken}"
         if "skip-update" not in acts:
             return None
         self.boundary(self.seams.take_metrics)
-        parts: list[Local] = _gathered(self.seams.local, self.ranks)
+        parts: list[Local] = _from_all_ranks(self.seams.local, self.ranks)
         session, step = self.session, self.trainer.state.global_step + 1
         ahead = self.boundary(lambda: session.veto(merged(parts, step, self.settings)) if session else None)
         why: str | None = _from_rank_0(ahead, self.ranks)
@@ -202,7 +202,7 @@ class Attached:
             return
         step = self.trainer.state.global_step
         self.boundary(self._finish, step)
-        seen = _gathered((self.seams.local, self.boundary.failure), self.ranks)
+        seen = _from_all_ranks((self.seams.local, self.boundary.failure), self.ranks)
         failure = next((failed for _, failed in seen if failed is not None), None)
         stop = False
         if failure is None:
@@ -256,7 +256,7 @@ class Attached:
         if self.rollback_to is not None:
             self.trainer._load_from_checkpoint(str(self.rollback_to))
             self.rollback_to = None
-        end = Boundary()  # also report the records from before a failure
+        end = FaultGuard()  # also report the records from before a failure
         end(self._report)
         end(self.folder.release)
         if end.failure is not None and self.watching:
@@ -347,7 +347,7 @@ def declared(trainer: Any) -> dict[str, Any]:
     return settings
 
 
-def _gathered(value: Any, ranks: int) -> list[Any]:
+def _from_all_ranks(value: Any, ranks: int) -> list[Any]:
     """Gather one value per rank on all ranks."""
     return list(gather_object([value])) if ranks > 1 else [value]
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ..engine.logits import logit_statistics
-from ..fault_isolation import Boundary
+from ..fault_isolation import FaultGuard
 from ..mismatch.batch import MOST_RESPONSES
 from .trl_batch import token_batch
 from .trl_record import Ids, Local, trained_mask
@@ -29,7 +29,7 @@ WEIGHTS = 4096
 class Seams:
     """Wraps the methods of one trainer and collects data of the current step."""
 
-    def __init__(self, trainer: Any, record_tokens: int, record_batches: int, boundary: Boundary) -> None:
+    def __init__(self, trainer: Any, record_tokens: int, record_batches: int, boundary: FaultGuard) -> None:
         self.trainer, self.record_tokens, self.boundary = trainer, record_tokens, boundary
         self.record_batches = record_batches
         self.local = Local()
@@ -186,8 +186,8 @@ class Seams:
         return Ids(ends, pad, frozenset(special - ends))
 
     def _sharpness(self, inputs: Mapping[str, Any]) -> None:
-        """Record logit statistics at some response positions. If the head is sharded, nothing is recorded, and `unseen`
-        reports this."""
+        """Record logit statistics at some response positions. If the head is sharded, nothing is recorded, and
+        `not_recorded` reports this."""
         hidden, self._hidden = self._hidden, None
         head = self.base.get_output_embeddings()
         if hidden is None or head is None or sharded(head.weight):
@@ -245,7 +245,7 @@ class Seams:
         metrics: dict[str, list[float]] = getattr(self.trainer, "_metrics", {}).get("train", {})
         return metrics
 
-    def unseen(self) -> list[str]:
+    def not_recorded(self) -> list[str]:
         """Return sentences for the report on the quantities that cannot be recorded in this setup."""
         trainer, said = self.trainer, []
         head = self.base.get_output_embeddings()

@@ -18,7 +18,7 @@ from typing import Any
 
 from verl.utils.tracking import Tracking
 
-from ..fault_isolation import Boundary
+from ..fault_isolation import FaultGuard
 from .scalars import LoggedRun
 
 NAME = "grpo_doctor"
@@ -45,7 +45,7 @@ class Backend:
         else:
             self.flush()
             self.held = step, dict(data)
-        self.run.stop_if_asked()
+        self.run.raise_requested_stop()
 
     def examine(self, step: int, data: Mapping[str, Any]) -> None:
         """Check one step, and send its series to verl's other loggers at the newest step, because W&B drops values for
@@ -54,7 +54,7 @@ class Backend:
         series = self.run.log(step, data, responses=responses)
         others = [name for name in self.tracking.logger if name not in (NAME, "console")]
         if series:
-            Boundary()(self.tracking.log, series, self.newest, others)
+            FaultGuard()(self.tracking.log, series, self.newest, others)
 
     def flush(self) -> None:
         """Check the step that was waiting for its responses."""

@@ -29,7 +29,7 @@ def parts(tokens: Tokens, left: np.ndarray) -> Iterator[tuple[str, np.ndarray, f
         return
     lag = _shift(cost)
     if lag:
-        shifted = _moved(engine, np.full(engine.shape, lag))
+        shifted = _shifted(engine, np.full(engine.shape, lag))
         rest = _rest(trainer, shifted)[place]
         yield "shift", left - rest, float(abs(lag))
         left, engine = rest, shifted
@@ -38,7 +38,7 @@ def parts(tokens: Tokens, left: np.ndarray) -> Iterator[tuple[str, np.ndarray, f
             return
     path, better = _path(cost)
     if better.any():
-        aligned = np.where(_near_a_switch(path), 0.0, _rest(trainer, _moved(engine, path)))
+        aligned = np.where(_near_a_switch(path), 0.0, _rest(trainer, _shifted(engine, path)))
         rest = np.where(better[:, None], aligned, _rest(trainer, engine))[place]
         yield "retokenised", left - rest, float(better.mean())
 
@@ -115,7 +115,7 @@ def _near_a_switch(path: np.ndarray) -> np.ndarray:
     return np.asarray(reached[:, 2 * RECOVERY :] - reached[:, : -2 * RECOVERY] > 0)
 
 
-def _moved(engine: np.ndarray, path: np.ndarray) -> np.ndarray:
+def _shifted(engine: np.ndarray, path: np.ndarray) -> np.ndarray:
     """Return the engine's log-probabilities (B, T) with each token shifted by its lag."""
     out = engine.copy()
     for lag in LAGS[1:]:

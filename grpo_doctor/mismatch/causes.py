@@ -214,12 +214,12 @@ def _prompt(tokens: Tokens, left: np.ndarray) -> _Part | None:
 def _local_scale(tokens: Tokens, left: np.ndarray) -> np.ndarray:
     """Return, for each token, the root-mean-square difference among tokens with a similar log-probability."""
     scale = np.empty_like(left)
-    for own in _alike(tokens, left):
+    for own in _binned(tokens, left):
         scale[own] = np.sqrt((left[own] ** 2).mean()) + 1e-9
     return scale
 
 
-def _alike(tokens: Tokens, left: np.ndarray) -> list[np.ndarray]:
+def _binned(tokens: Tokens, left: np.ndarray) -> list[np.ndarray]:
     """Return the tokens in `BINS` bins with similar log-probabilities."""
     return np.array_split(np.argsort(tokens.trainer - left / 2), BINS)
 
@@ -308,7 +308,7 @@ def _outlying(tokens: Tokens, left: np.ndarray) -> np.ndarray:
     """Return the tokens with a much larger difference than other tokens with a similar log-probability, if these
     outliers account for most of the total difference."""
     usual = np.empty_like(left)
-    for own in _alike(tokens, left):
+    for own in _binned(tokens, left):
         usual[own] = np.quantile(np.abs(left[own]), 0.25) / 0.3186 + 1e-6  # standard deviation of normal noise
     found = (np.abs(left) > 6 * usual) & (np.abs(left) > 0.05)
     share = float((left[found] ** 2).sum() / max((left**2).sum(), 1e-12))

@@ -206,15 +206,15 @@ def table(found: Configuration) -> Table:
     tokens, most, per_update = number("total_tokens_needed"), number("max_new_tokens"), number("prompts_per_update")
     positive = steps if steps and steps > 0 else None
     rows = [
-        ["responses per prompt", _said(k), ""],
-        ["prompts per rollout", _said(prompts), _whole(prompts)],
-        ["responses per rollout", _said(responses), ""],
-        ["updates per rollout", _said(updates), _off_policy(updates, number("async_level"))],
-        ["prompts per update", _said(per_update), _whole(per_update)],
-        ["tokens per rollout, at most", _said(responses * (tokens or most) if responses and most else None),
+        ["responses per prompt", _printed(k), ""],
+        ["prompts per rollout", _printed(prompts), _whole(prompts)],
+        ["responses per rollout", _printed(responses), ""],
+        ["updates per rollout", _printed(updates), _off_policy(updates, number("async_level"))],
+        ["prompts per update", _printed(per_update), _whole(per_update)],
+        ["tokens per rollout, at most", _printed(responses * (tokens or most) if responses and most else None),
          "prompt and response limit x responses" if tokens else "response limit x responses"],
-        ["steps in total", _said(positive), ""],
-        ["prompts in total", _said(positive * prompts if positive and prompts else None), ""],
+        ["steps in total", _printed(positive), ""],
+        ["prompts in total", _printed(positive * prompts if positive and prompts else None), ""],
         ["steps per epoch", f"dataset size / {prompts:g}" if prompts else "?", ""],
     ]  # fmt: skip
     return Table(title="Batch arithmetic", head=["what", "value", "note"], rows=[r for r in rows if r[1] != "?"])
@@ -235,7 +235,7 @@ def to_declare(found: Configuration) -> list[str]:
     return [f"{name}=…" for name, is_unknown in wanted if is_unknown]
 
 
-def _said(value: float | None) -> str:
+def _printed(value: float | None) -> str:
     return "?" if value is None else f"{value:,.0f}" if value % 1 == 0 else f"{value:,.2f}"
 
 

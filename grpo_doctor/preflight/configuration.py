@@ -202,7 +202,7 @@ def _suffixes(launch: Launch, framework: Framework) -> Mapping[str, Entry]:
         for start in range(1, len(parts)):
             if len(parts) - start >= 2 or (framework.flat and not other):
                 end = ".".join(parts[start:])
-                if end not in index or _says_more(entry, index[end]):
+                if end not in index or _takes_precedence(entry, index[end]):
                     index[end] = entry
     return index
 
@@ -212,7 +212,7 @@ def _sections(key: str) -> set[str]:
     return {key[:at] for at, sign in enumerate(key) if sign == "."}
 
 
-def _says_more(entry: Entry, than: Entry) -> bool:
+def _takes_precedence(entry: Entry, than: Entry) -> bool:
     """Return whether an entry takes precedence over another one, whose value is missing, unresolved, or from another
     file."""
     if isinstance(entry.value, Unresolved) or entry.value is None:

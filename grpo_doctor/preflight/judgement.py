@@ -62,11 +62,11 @@ def judge(
     diagnosis = diagnose(run, catalogue=rules, thresholds=thresholds)
     explain(diagnosis, known)
     for finding in diagnosis.findings:
-        keys = [name for name in _asked(rules.checks[finding.code]) if name in found.lines]
+        keys = [name for name in _settings_of(rules.checks[finding.code]) if name in found.lines]
         finding.lines = [found.lines[keys[0]]] if keys else []
         finding.evidence["setting"] = origin_key(found, keys[0]) if keys else ""
     diagnosis.next_run = []
-    diagnosis.coverage.skipped = [s for s in diagnosis.coverage.skipped if _wanted(s["needs"], found)]
+    diagnosis.coverage.skipped = [s for s in diagnosis.coverage.skipped if _is_reported(s["needs"], found)]
     diagnosis.coverage.unread_keys = list(dict.fromkeys(found.unread))
     diagnosis.verdict = _verdict(found, diagnosis)
     diagnosis.headline = _headline(found, diagnosis)
@@ -93,11 +93,11 @@ def _setting(field: str) -> bool:
     return field.startswith(DECLARED) or field in BROADCAST
 
 
-def _asked(check: Check) -> Iterable[str]:
+def _settings_of(check: Check) -> Iterable[str]:
     return (_bare(field) for fields in check.arguments for field in fields)
 
 
-def _wanted(needs: list[str], found: Configuration) -> bool:
+def _is_reported(needs: list[str], found: Configuration) -> bool:
     """Return whether to report a skipped rule. A rule is reported if all its missing settings are in `WANTED`.
 
     A skipped rule about an optional key, such as an entropy target, is not reported.

@@ -32,7 +32,7 @@ def settle(launch: Launch, found: Configuration) -> None:
     _end_of_turn(found)
     _of_module(launch, found)
     _of_fork(launch, found)
-    _follow(found)
+    _apply_rules(found)
     _adapter(launch, found)
     _worked_out_twice(launch, found)
     if (world := _processes(launch, found)) is not None:
@@ -134,7 +134,7 @@ def _worked_out_twice(launch: Launch, found: Configuration) -> None:
         del found.settings["steps_per_generation"]
 
 
-def _follow(found: Configuration) -> None:
+def _apply_rules(found: Configuration) -> None:
     """Apply the rules of the framework file, and drop intermediate settings."""
     for rule in found.framework.when:
         if not _holds(rule, found):

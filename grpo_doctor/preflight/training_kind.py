@@ -90,7 +90,7 @@ class Facts:
         return [(word[1] or word[2]) for word in _STARTED.finditer(self.launch.program)]
 
     @cached_property
-    def said(self) -> frozenset[str]:
+    def rl_settings(self) -> frozenset[str]:
         """Return the settings that only reinforcement learning has, except settings that may have another meaning in
         this launch."""
         found = self.found
@@ -112,13 +112,13 @@ class Facts:
     @property
     def grouped(self) -> bool:
         """Return whether the launch samples several responses per prompt."""
-        return "group_size" in self.said
+        return "group_size" in self.rl_settings
 
     @property
     def only_grouped(self) -> bool:
         """Return whether a group size is the only evidence for reinforcement learning. A group size alone may count
         other answers."""
-        return self.said == {"group_size"}
+        return self.rl_settings == {"group_size"}
 
     def has_section(self, *names: str) -> bool:
         """Return whether a document has a section with one of these names."""
@@ -130,7 +130,7 @@ class Facts:
         reinforcement learning."""
         alone = self.script and self.found.settings.get("group_size", 1) == 1
         alone |= self.launch.program.startswith("TrainingArguments")  # transformers' own class
-        little = self.said <= {"group_size"} or (self.only_beta and not self.launch.program)
+        little = self.rl_settings <= {"group_size"} or (self.only_beta and not self.launch.program)
         return little and not OF_RL.search(self.launch.title) and (alone or not self.launch.program)
 
     @cached_property
@@ -218,7 +218,7 @@ def _critic_of_text(facts: Facts) -> bool:
 def _builds_rl(facts: Facts) -> bool:
     """Return whether a script contains training settings, and either is named after reinforcement learning or imports
     names for it."""
-    of_title = facts.said and OF_RL.search(facts.launch.title) and _CONFIGURES.search(facts.launch.title)
+    of_title = facts.rl_settings and OF_RL.search(facts.launch.title) and _CONFIGURES.search(facts.launch.title)
     stated = bool(facts.training) or bool(facts.found.lines.get("group_size"))
     return facts.script and stated and bool(facts.launch.imports_rl or of_title)
 
@@ -331,7 +331,9 @@ CLUES: tuple[Weighed, ...] = (
         "rl",
         7,
         "reinforcement learning settings",
-        lambda f: f.said - {"group_size"} and len(f.found.settings) >= 2 and not _SUPERVISED.search(f.launch.program),
+        lambda f: (
+            f.rl_settings - {"group_size"} and len(f.found.settings) >= 2 and not _SUPERVISED.search(f.launch.program)
+        ),
     ),
     (
         "rl",
@@ -349,7 +351,7 @@ CLUES: tuple[Weighed, ...] = (
         "supervised",
         5,
         "training settings",
-        lambda f: len(f.training) >= 2 and not f.said and (f.launch.program or f.launch.complete),
+        lambda f: len(f.training) >= 2 and not f.rl_settings and (f.launch.program or f.launch.complete),
     ),
 )
 """The clues for each kind of training, with their weights."""

@@ -12,9 +12,9 @@ from .entry_points import (
     Batch,
     NotApplicable,
     NotFinite,
+    NotObserved,
     Seams,
     Unjudged,
-    Unseen,
     load_adapter,
 )
 
@@ -57,11 +57,11 @@ __all__ = [
     "Batch",
     "NotApplicable",
     "NotFinite",
+    "NotObserved",
     "ScriptedSampler",
     "Seams",
     "TrainerLoop",
     "Unjudged",
-    "Unseen",
     "engine_adapter",
     "holds",
     "load_adapter",

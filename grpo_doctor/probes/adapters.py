@@ -266,7 +266,7 @@ class _Trl:
         """Make the trainer use these ids as its rendered prompts inside the block."""
         return replaced(self.trainer, "_tokenize_prompts", lambda prompts: (list(map(list, rows)), None, {}))
 
-    def _rolled(
+    def _rollout_of(
         self, rows: Sequence[Ids] | None, responses: Sequence[Ids], prompts: Sequence[Prompt] = (), *, raw: bool = False
     ) -> dict[str, Any]:
         """Run the trainer on these responses, with the rows repeated until they fill whole groups.
@@ -304,7 +304,7 @@ class _Trl:
 
     def render(self, prompt: Prompt) -> Ids:
         """Return the trainer's own rendering."""
-        found = self._rolled(None, [[self.pad]], [prompt])
+        found = self._rollout_of(None, [[self.pad]], [prompt])
         return [int(i) for i in found["prompt_ids"][0][found["prompt_mask"][0] > 0]]
 
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
@@ -317,13 +317,13 @@ class _Trl:
     def extract(self, tokens: Tensor, input_ids: Tensor, attention_mask: Tensor) -> list[Ids]:
         """Return the responses that the trainer's reward functions receive when ``generate`` returns these tokens."""
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
-        found = self._rolled(rows, tokens[:, input_ids.shape[1] :].tolist(), raw=True)
+        found = self._rollout_of(rows, tokens[:, input_ids.shape[1] :].tolist(), raw=True)
         rewarded: list[Ids] = found["rewarded"]
         return rewarded[: len(rows)]
 
     def mask(self, rows: Sequence[Ids], responses: Sequence[Ids]) -> Batch:
         """Return the batch in the form that the trainer's loss receives."""
-        found = self._rolled(rows, responses)
+        found = self._rollout_of(rows, responses)
         ids = torch.cat([found["prompt_ids"], found["completion_ids"]], 1)
         real = torch.cat([found["prompt_mask"], found["completion_mask"]], 1)
         return Batch(ids, real, found["completion_mask"])
@@ -358,7 +358,7 @@ class _Trl:
     def loss(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor) -> Tensor:
         """Call `GRPOTrainer.compute_loss` in train mode, on the trainer's batch of these responses."""
         self.model.train()
-        inputs = self._rolled(None, responses, prompts)
+        inputs = self._rollout_of(None, responses, prompts)
         inputs |= {"advantages": advantages, "num_items_in_batch": inputs["completion_mask"].sum()}
         with self._untouched(), replaced(self.trainer, "current_gradient_accumulation_steps", 1):
             out: Tensor = self.trainer.compute_loss(self.model, inputs)

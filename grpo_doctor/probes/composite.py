@@ -13,9 +13,9 @@ from torch import Tensor
 from .crafted_inputs import batch_of
 from .entry_points import Adapter, Ids, Prompt
 from .from_loss import Lost
-from .from_rollout import Remembering, Rolled
+from .from_rollout import Remembering, RolloutEntryPoints
 from .intercept import logits_of
-from .updates import given_by_updates, maximises, turned, updates
+from .updates import derive_from_step, maximises, turned, updates
 
 
 def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
@@ -25,10 +25,10 @@ def completed(adapter: Adapter) -> dict[str, Callable[..., Any]]:
     """
     seams: dict[str, Callable[..., Any]] = dict(adapter.seams)
     seams |= {name: without_dead_batches(seams[name]) for name in ("loss", "backward", "step") if name in seams}
-    seams |= given_by_updates(seams, adapter)
+    seams |= derive_from_step(seams, adapter)
     rolls = "rollout" in seams and adapter.model is not None
     if rolls:
-        seams["rollout"] = rolled = Rolled(adapter)
+        seams["rollout"] = rolled = RolloutEntryPoints(adapter)
         seams.setdefault("render", rolled.render)
     if "render" in seams:
         seams["render"] = render = Remembering(seams["render"])

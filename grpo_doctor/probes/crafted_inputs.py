@@ -189,7 +189,7 @@ ORDERS = ((1, (1, 2, 6, 3), 3), (-1, (2, 1, 5, 4), 2))
 prompts, the response lengths, and the number of `endings` to try."""
 
 
-def said(words: Ids, lengths: Sequence[tuple[int, bool]], eos: int | None) -> list[Ids]:
+def canary_responses(words: Ids, lengths: Sequence[tuple[int, bool]], eos: int | None) -> list[Ids]:
     """Return canary responses of these lengths, which end with EOS unless they are truncated."""
     rows = canaries(words, [n for n, _ in lengths])
     return [[*row[:-1], eos] if ends and eos is not None else row for row, (_, ends) in zip(rows, lengths, strict=True)]

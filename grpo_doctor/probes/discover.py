@@ -42,7 +42,7 @@ class Found(NamedTuple):
 def discover(script: Script) -> list[Found]:
     """Return the functions of a trainer that look like entry points, beginning with those of the script."""
     named = ((file, *one) for file, tree in script.trees.items() for one in _functions(tree))
-    found = [f for file, name, node, inside in named if (f := _seam(name, node, file, inside)) is not None]
+    found = [f for file, name, node, inside in named if (f := _entry_point(name, node, file, inside)) is not None]
     if not any(f.seam == "reference_logprobs" for f in found):
         scores = (f for f in found if f.seam == "logprobs" and _scores_reference(f, script))
         found += [f._replace(seam="reference_logprobs") for f in scores]
@@ -78,7 +78,7 @@ def _functions(tree: ast.Module) -> Iterator[tuple[str, Function, bool]]:
             yield from ((f"{node.name}.{f.name}", f, False) for f in node.body if isinstance(f, ast.FunctionDef))
 
 
-def _seam(name: str, node: Function, file: Path, inside: bool) -> Found | None:
+def _entry_point(name: str, node: Function, file: Path, inside: bool) -> Found | None:
     given = [*node.args.posonlyargs, *node.args.args]
     without = len(given) - len(node.args.defaults)
     optional = [a.arg for a in given[without:]]
@@ -145,7 +145,7 @@ def _by_its_calls(seam: str, node: Function, parameters: list[str]) -> str | Non
     return "step" if "step" in called else "loss" if "loss" in returned.lower() else None
 
 
-class Held:
+class ScriptObjects:
     """The objects and settings that a script's statements create, and the expressions with which an adapter obtains
     them."""
 
@@ -279,7 +279,7 @@ def adapter_for(script: Script, found: list[Found]) -> str:
 
     If the functions that sample and train cannot be called one by one, the training loop as a whole replaces them.
     """
-    has, chosen = Held(script), dict[str, Found]()
+    has, chosen = ScriptObjects(script), dict[str, Found]()
     written: dict[str, list[str]] = {}
     for f in sorted(found, key=lambda f: f.file != script.path):
         lines = _function(f, has)
@@ -339,7 +339,7 @@ def _loop_lines(loop: Loop, file: str) -> list[str]:
     ]
 
 
-def _objects(has: Held, by_loop: bool) -> Iterator[str]:
+def _objects(has: ScriptObjects, by_loop: bool) -> Iterator[str]:
     """Yield the lines of an adapter that assign its objects and settings."""
     for name, words in {**_MISSING, **dict.fromkeys(has.objects.keys() - _MISSING.keys(), "")}.items():
         known = f"loop.{name}" if by_loop and name in _MISSING else has.objects.get(name)
@@ -362,7 +362,7 @@ def _place(found: Found) -> str:
     return f"line {found.line} of {_plain(found.file.name)}"
 
 
-def _owner(found: Found, has: Held) -> tuple[str, list[str]]:
+def _owner(found: Found, has: ScriptObjects) -> tuple[str, list[str]]:
     """Return the expression with which an adapter calls a function, and what is missing for the call."""
     owner, _, name = found.name.rpartition(".")
     if found.inside:
@@ -387,7 +387,7 @@ def _owner(found: Found, has: Held) -> tuple[str, list[str]]:
     return f"{alias}.{name}", []
 
 
-def _function(found: Found, has: Held) -> list[str]:
+def _function(found: Found, has: ScriptObjects) -> list[str]:
     """Return the lines of an entry point, as comments if something is missing."""
     point = ENTRY_POINTS[found.seam]
     signature, known = point["signature"], _NAMES["given"].get(point.get("given"), {})
@@ -448,7 +448,7 @@ def _takes_all(found: Found, known: dict[str, str]) -> bool:
     return bool(judged) and all(p.endswith("s") and _value(p, known) is None for p in judged)
 
 
-def _argument(found: Found, parameter: str, known: dict[str, str], has: Held, whole: bool) -> str | None:
+def _argument(found: Found, parameter: str, known: dict[str, str], has: ScriptObjects, whole: bool) -> str | None:
     """Return the expression that an adapter passes for a parameter (a probe's value or an object of the script), or
     None without such an expression. Objects of the trainer's own classes do not count as objects of the script."""
     given = (*found.node.args.posonlyargs, *found.node.args.args, *found.node.args.kwonlyargs)
@@ -482,7 +482,7 @@ def _value(parameter: str, known: dict[str, str]) -> str | None:
     return next((value for words, value in known.items() if re.fullmatch(words, parameter.lower())), None)
 
 
-def _once(found: Found, called: str, arguments: dict[str, str], has: Held) -> list[str]:
+def _once(found: Found, called: str, arguments: dict[str, str], has: ScriptObjects) -> list[str]:
     """Return statements that make a rollout produce one response per prompt. If an argument sets the number of
     responses, change the argument in place."""
     calls = [n for n in ast.walk(found.node) if isinstance(n, ast.Call)]

@@ -186,7 +186,7 @@ class WrongShape(Unjudged):
     name of the entry point."""
 
 
-class Unseen(Unjudged):
+class NotObserved(Unjudged):
     """Raised if an entry point does not visibly use the adapter's model."""
 
 

@@ -14,9 +14,9 @@ import torch
 from torch import Tensor
 
 from .crafted_inputs import batch_of, complete, device_of, plain_ids, response_logprobs, special_ids
-from .entry_points import Adapter, Batch, Ids, NotApplicable, NotFinite, Prompt, Unjudged, Unseen
+from .entry_points import Adapter, Batch, Ids, NotApplicable, NotFinite, NotObserved, Prompt, Unjudged
 from .from_rollout import Remembering
-from .gradient_effect import LOUD, beside, in_ratio, temperature_of
+from .gradient_effect import LOUD, in_ratio, no_grad_passes, temperature_of
 from .intercept import Forward, back_to_logits, language_model, watched
 from .known_forwards import fingerprint
 from .loss_trials import spread
@@ -81,7 +81,7 @@ class Lost:
             back_to_logits(self.loss(self.prompts, self.responses, advantages), seen)
         policy = [f for f in seen if f.logits.requires_grad]
         if not policy:
-            raise Unseen("loss makes no forward pass of the adapter's model with visible ids and logits")
+            raise NotObserved("loss makes no forward pass of the adapter's model with visible ids and logits")
         if not any(f.logits.grad is not None and bool(f.logits.grad.any()) for f in policy):
             raise NoGradientError("the loss has no gradient on the logits of these samples; see STL004")
         if any(f.logits.grad is not None and not bool(f.logits.grad.isfinite().all()) for f in policy):
@@ -109,14 +109,14 @@ class Lost:
 
     def _farthest(self, forwards: Sequence[Forward]) -> list[Tensor]:
         found = []
-        for sample, same in zip(self.samples, _held(self.samples, forwards), strict=True):
+        for sample, same in zip(self.samples, _same_tokens(self.samples, forwards), strict=True):
             if not same:
                 raise OtherTokensError
             mine = sample.logprobs()
             found.append(max((_aligned(s, sample) for s in same), key=lambda o: float((o - mine).abs().max())))
         return found
 
-    def beside_logprobs(self, role: str) -> dict[int, Tensor]:
+    def no_grad_logprobs(self, role: str) -> dict[int, Tensor]:
         """Return the log-probabilities from the passes without gradient for the role "old" or "reference". If several
         passes fit the role, each gives one table, keyed by the position of the first sample's pass.
 
@@ -126,7 +126,7 @@ class Lost:
         passes, and each of them may be the reference.
         """
         number = {id(self.beside[n]): n for n in self.of_role(role) if n < len(self.beside)}
-        held = _held(self.samples, self.beside)  # passes of a sampling loop contain only part of the text
+        held = _same_tokens(self.samples, self.beside)  # passes of a sampling loop contain only part of the text
         ways = zip(*([p for p in places if id(p.forward) in number] for places in held), strict=False)
         return {
             number[id(places[0].forward)]: _stacked(
@@ -147,11 +147,11 @@ class Lost:
     def _found_roles(self) -> dict[str, list[int]]:
         none = torch.zeros(len(self.prompts), device=device_of(self.adapter.model))
         models = [self.adapter.model, self.adapter.reference]
-        at_zero = beside(self.loss, models, self.prompts, self.responses, none)
+        at_zero = no_grad_passes(self.loss, models, self.prompts, self.responses, none)
         own = {n for n, forward in enumerate(at_zero) if forward.acts and self._is_reference(forward.module)}
         always = {n for n, forward in enumerate(at_zero) if forward.acts}
         some = spread(len(self.prompts), self.adapter.model) + 0.25  # both signs, because clipping may stop one sign
-        otherwise = beside(self.loss, models, self.prompts, self.responses, some, own or always)
+        otherwise = no_grad_passes(self.loss, models, self.prompts, self.responses, some, own or always)
         if not always:  # the trainer skipped a batch of equal advantages
             own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
         old = [n for n, other in enumerate(otherwise) if other.acts and n not in own and (own or n not in always)]
@@ -162,7 +162,7 @@ class Lost:
         return other is not None and module is language_model(other) and module is not language_model(policy)
 
 
-def _held(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sample]]:
+def _same_tokens(samples: Sequence[Sample], others: Sequence[Forward]) -> list[list[Sample]]:
     """Return, for each sample, the same sample in each other pass that contains the same tokens."""
     tokens = [_tokens(s) for s in samples]
     found: list[list[Sample]] = [[] for _ in samples]
@@ -245,7 +245,7 @@ def derived(seam: Callable[..., Any]) -> bool:
 
 def of_old(seam: Callable[..., Any]) -> Tensor:
     """Return the old policy's log-probabilities (N, T-1) in the last loss."""
-    found: dict[int, Tensor] = seam.__self__.beside_logprobs("old")  # type: ignore[attr-defined]
+    found: dict[int, Tensor] = seam.__self__.no_grad_logprobs("old")  # type: ignore[attr-defined]
     if not found:
         raise NotApplicable("no forward pass without gradient acts on the loss like the old policy: its ratio is 1")
     return next(iter(found.values()))
@@ -254,7 +254,7 @@ def of_old(seam: Callable[..., Any]) -> Tensor:
 def of_reference(seam: Callable[..., Any]) -> dict[int, Tensor]:
     """Return the tables (N, T-1) of possible reference log-probabilities in the last loss, by position; usually one
     table."""
-    found: dict[int, Tensor] = seam.__self__.beside_logprobs("reference")  # type: ignore[attr-defined]
+    found: dict[int, Tensor] = seam.__self__.no_grad_logprobs("reference")  # type: ignore[attr-defined]
     if not found:
         raise NotApplicable("no forward pass without gradient acts on the loss like a reference")
     return found

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from .crafted_inputs import agrees, flat_ids, pad_right, special_ids, split_rows
-from .entry_points import Adapter, Ids, NotApplicable, Prompt, Unjudged, Unseen
+from .entry_points import Adapter, Ids, NotApplicable, NotObserved, Prompt, Unjudged
 from .generations import Call, recorded_generate, scripted_generate
 from .intercept import Forward, watched
 
@@ -53,7 +53,7 @@ class Conversation(NamedTuple):
     """The ids that the trainer's own mask marks as generated, or None if there is no mask."""
 
 
-class Rolled:
+class RolloutEntryPoints:
     """The adapter's `rollout`, and the fine-grained entry points derived from it."""
 
     def __init__(self, adapter: Adapter) -> None:
@@ -69,7 +69,7 @@ class Rolled:
     def _scripted(self, responses: Sequence[Ids]) -> Any:
         return scripted_generate(self.adapter.model, responses, self.special.pad, self.special.eos)
 
-    def _asked(self, rows: Sequence[Ids]) -> list[Prompt]:
+    def _prompts_of(self, rows: Sequence[Ids]) -> list[Prompt]:
         if any(tuple(row) not in self.prompts for row in rows):
             raise Unjudged("rollout accepts only the adapter's own prompts")
         return [self.prompts[tuple(row)] for row in rows]
@@ -82,7 +82,7 @@ class Rolled:
         with self._scripted([[end]]) as calls:
             self.rollout([prompt])
         if not calls:
-            raise Unseen(NEVER)
+            raise NotObserved(NEVER)
         ids = self.rows[repr(prompt)] = _attended(calls[0], 0)
         self.prompts[tuple(ids)] = prompt
         return ids
@@ -94,12 +94,12 @@ class Rolled:
         canary.
         """
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
-        prompts = self._asked(rows)
+        prompts = self._prompts_of(rows)
         answers = [r.tolist() for r in tokens[:, input_ids.shape[1] :]]
         with self._scripted(answers) as calls:
             found = self.rollout(prompts)
         if not calls:
-            raise Unseen(NEVER)
+            raise NotObserved(NEVER)
         if found is None:
             raise NotApplicable("rollout returns no responses")
         turns = _turns(calls, rows)
@@ -136,12 +136,12 @@ class Rolled:
     def sample(self, input_ids: Tensor, attention_mask: Tensor) -> Tensor:
         """Return the tokens that the first turn of `rollout` generates for these prompts."""
         rows = [r[m > 0].tolist() for r, m in zip(input_ids, attention_mask, strict=True)]
-        prompts = self._asked(rows)
+        prompts = self._prompts_of(rows)
         called = watched(self.adapter.model)
         with recorded_generate(self.adapter.model, self.special.pad) as calls, called as forwards_seen:
             found = self.rollout(prompts)
         if not calls and not forwards_seen:
-            raise Unseen(NEVER)
+            raise NotObserved(NEVER)
         said = [] if calls else split_rows(found, [1] * len(rows))
         if any(isinstance(r, str) for r in said):
             calls = _looped(forwards_seen, self.special.pad)
@@ -189,13 +189,13 @@ def _turns(calls: Sequence[Call], rows: Sequence[Ids]) -> list[list[tuple[Ids, I
             fits = [k for k in ends if k not in taken]
             if fits:
                 # the same prompt may occur twice, and each copy continues only the text that belongs to it
-                best = max(fits, key=lambda k: (_said(found[k], given), -len(found[k]), -k))
+                best = max(fits, key=lambda k: (_continues(found[k], given), -len(found[k]), -k))
                 taken.add(best)
                 found[best].append((given, answer))
     return found
 
 
-def _said(turns: Sequence[tuple[Ids, Ids]], given: Ids) -> bool:
+def _continues(turns: Sequence[tuple[Ids, Ids]], given: Ids) -> bool:
     """Return whether the input of generation begins with the output of the previous turn."""
     if not turns:
         return False

@@ -14,7 +14,7 @@ from torch import Tensor
 from .crafted_inputs import batch_of, pad_left, pad_right, row_ids
 from .entry_points import Ids, Unjudged
 from .forced_draws import OLDER, ForcedDraws, Undrawn, by_logits, forced
-from .intercept import Forward, around, beside_ids, forwards, kept_in, language_model, logits_of
+from .intercept import Forward, around, extra_inputs, forwards, kept_in, language_model, logits_of
 
 
 class Call(NamedTuple):
@@ -106,7 +106,7 @@ CONVERSATIONS: list[dict[tuple[int, ...], list[Ids]]] = []
 last."""
 
 
-def in_turns(conversations: Sequence[tuple[Ids, list[Ids]]]) -> AbstractContextManager[Any]:
+def conversations_served(conversations: Sequence[tuple[Ids, list[Ids]]]) -> AbstractContextManager[Any]:
     """Serve scripted responses turn by turn inside the block if they belong to one of these conversations."""
     return kept_in(CONVERSATIONS, {tuple(ids): turns for ids, turns in conversations})
 
@@ -120,7 +120,7 @@ def in_copies(count: int) -> AbstractContextManager[Any]:
     return kept_in(COPIES, count)
 
 
-class _Turns:
+class _Conversations:
     """Conversations in progress. A row that continues the previous answer of a conversation receives its next turn."""
 
     def __init__(self, turns: Sequence[list[Ids]]) -> None:
@@ -168,7 +168,7 @@ class _Scripted:
         self.calls: list[Call] = []
         known = CONVERSATIONS[-1] if CONVERSATIONS else {}
         turns = [known.get(tuple(r)) for r in responses]
-        self._turns = _Turns([t for t in turns if t is not None]) if turns and None not in turns else None
+        self._turns = _Conversations([t for t in turns if t is not None]) if turns and None not in turns else None
 
     def serve(self, ids: Tensor, real: Tensor, module: Any, looped: bool = False) -> list[Ids]:
         if self._turns is not None:
@@ -192,18 +192,20 @@ class _Scripted:
         if getattr(getattr(module, "config", None), "is_encoder_decoder", False):
             raise Unjudged("the model is an encoder-decoder, so prompts and responses are not in one row")
         ids = kwargs.get("input_ids", kwargs.get("inputs", inputs))
-        times = int(asked(kwargs, "num_return_sequences") or 1)
+        times = int(generation_option(kwargs, "num_return_sequences") or 1)
         ids = ids.repeat_interleave(times, 0)
         real = attended(kwargs, inputs, module, self._pad).repeat_interleave(times, 0)
-        beside = beside_ids(module, ids, real, kwargs)
+        beside = extra_inputs(module, ids, real, kwargs)
         tokens = torch.cat([ids, pad_right(self.serve(ids, real, module), self._pad, ids.device)], 1)
-        if not asked(kwargs, "return_dict_in_generate"):
+        if not generation_option(kwargs, "return_dict_in_generate"):
             return tokens
         sampled_with(tokens)
         written = (tokens[:, ids.shape[1] :] != self._pad).to(real)
         with torch.no_grad():
             logits = logits_of(module, tokens, torch.cat([real, written], 1), beside)
-        return _Generated(tokens, logits[:, ids.shape[1] - 1 : -1], float(asked(kwargs, "temperature") or 1.0))
+        return _Generated(
+            tokens, logits[:, ids.shape[1] - 1 : -1], float(generation_option(kwargs, "temperature") or 1.0)
+        )
 
     def own(self, call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
         """Replace a model's own ``generate``, which is a sampling loop."""
@@ -249,7 +251,7 @@ def scripted_generate(model: Any, responses: Sequence[Ids], pad: int, end: int |
         yield scripted.calls
 
 
-def asked(kwargs: dict[str, Any], name: str) -> Any:
+def generation_option(kwargs: dict[str, Any], name: str) -> Any:
     """Return a parameter of a ``generate`` call from its arguments or its configuration."""
     value = kwargs.get(name)
     return getattr(kwargs.get("generation_config"), name, None) if value is None else value
@@ -267,7 +269,7 @@ def attended(kwargs: dict[str, Any], inputs: Tensor | None, module: Any, pad: in
     if isinstance(given, Tensor):
         return given if ids is None else given.expand(len(ids), *given.shape[1:])
     config = getattr(module, "generation_config", None)
-    filler, end = (asked(kwargs, name) for name in ("pad_token_id", "eos_token_id"))
+    filler, end = (generation_option(kwargs, name) for name in ("pad_token_id", "eos_token_id"))
     if config is None:
         filler, end = pad, None
     else:

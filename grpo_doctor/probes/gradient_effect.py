@@ -44,7 +44,7 @@ _KNOWN: WeakKeyDictionary[Callable[..., Tensor], dict[Any, Any]] = WeakKeyDictio
 advantages."""
 
 
-class Push(NamedTuple):
+class GradientEffect(NamedTuple):
     """The effect of the policy gradient on one sample."""
 
     towards: Tensor
@@ -85,8 +85,8 @@ def pushes(
     log_ratios: Sequence[float] | None = None,
     temperature: float = 1.0,
     sampler_alone: bool = False,
-) -> list[Push]:
-    """Return one `Push` per sample.
+) -> list[GradientEffect]:
+    """Return one `GradientEffect` per sample.
 
     Args:
         signs: the advantages.
@@ -185,7 +185,7 @@ def structure(
     return found
 
 
-class Apart:
+class PassClassifier:
     """Classifies each forward pass of a loss by whether it belongs to the old policy or the reference.
 
     A pass belongs to the old policy or the reference if it is made without a gradient, or if its position is in
@@ -200,7 +200,7 @@ class Apart:
         return not forward.logits.requires_grad or self.count - 1 in self.places
 
 
-class Beside(NamedTuple):
+class NoGradPass(NamedTuple):
     """A forward pass without gradient."""
 
     module: Any
@@ -210,14 +210,14 @@ class Beside(NamedTuple):
     """Whether the pass contains one of the samples and was not made by a sampler."""
 
 
-def beside(
+def no_grad_passes(
     loss: Callable[..., Tensor],
     models: Sequence[Any],
     prompts: Sequence[Prompt],
     responses: Sequence[Ids],
     advantages: Tensor,
     known: Iterable[int] = (),
-) -> list[Beside]:
+) -> list[NoGradPass]:
     """Return the passes without gradient, in order. A pass without gradient belongs to the old policy, belongs to the
     reference, or has no effect. The effect of the passes at the ``known`` positions is not measured."""
     samples, places = (prompts, responses, advantages), structure(loss, models, prompts, responses).detached
@@ -240,7 +240,7 @@ def beside(
     for n, other in enumerate(others):
         held = located([other], [[]] * len(responses), responses)
         scores = any(s is not None for s in held) and not sampling.made(other)
-        out.append(Beside(other.module, n in effective, scores))
+        out.append(NoGradPass(other.module, n in effective, scores))
     return out
 
 
@@ -275,7 +275,7 @@ def _changed(
     return the unmodified passes."""
     policy: list[Forward] = []
     others: list[Forward] = []
-    apart = Apart(places)
+    apart = PassClassifier(places)
 
     def handle(forward: Forward) -> Tensor | None:
         if not apart(forward):
@@ -296,13 +296,13 @@ def _noise(forward: Forward, seed: int = 1) -> Tensor:
     return torch.randn(forward.logits.shape, generator=torch.Generator().manual_seed(seed)).to(forward.logits)
 
 
-def moved_by_reference(
+def reference_effect(
     loss: Callable[..., Tensor],
     model: torch.nn.Module,
     reference: torch.nn.Module | None,
     prompts: Sequence[Prompt],
     responses: Sequence[Ids],
-) -> list[Push]:
+) -> list[GradientEffect]:
     """Return the effect of the reference penalty on each sample, which is the effect of changing the reference's
     log-probabilities at zero advantages.
 
@@ -311,7 +311,7 @@ def moved_by_reference(
     """
     own = None if reference is None else language_model(reference)
     models = [model, reference]
-    apart = Apart(structure(loss, models, prompts, responses).detached)
+    apart = PassClassifier(structure(loss, models, prompts, responses).detached)
 
     def other(forward: Forward) -> Tensor | None:
         away = not apart(forward) or (own is not None and forward.module is not own)
@@ -327,7 +327,7 @@ def moved_by_reference(
     return _pushes(parts, responses, 1e-4 * largest) if largest else []
 
 
-def moved_by_anchor(
+def anchor_effect(
     loss: Callable[..., Tensor],
     model: torch.nn.Module,
     prompts: Sequence[Prompt],
@@ -433,18 +433,18 @@ def sampler_weights(
 
 def _pushes(
     parts: Sequence[tuple[Forward, Tensor]], responses: Sequence[Ids], least: float, temperature: float = 1.0
-) -> list[Push]:
+) -> list[GradientEffect]:
     found = located([f for f, _ in parts], [[]] * len(responses), responses)
     gradient = {id(f): g for f, g in parts}
     out = []
     for sample in found:
         if sample is None:
             raise Unjudged("the batch of the loss does not contain the sampled ids; see GEN005")
-        out.append(_push(sample, gradient[id(sample.forward)][sample.row], least, temperature))
+        out.append(_effect_on(sample, gradient[id(sample.forward)][sample.row], least, temperature))
     return out
 
 
-def _push(sample: Sample, gradient: Tensor, least: float, temperature: float) -> Push:
+def _effect_on(sample: Sample, gradient: Tensor, least: float, temperature: float) -> GradientEffect:
     at = gradient[sample.predicting()]
     size, target = at.abs(), torch.tensor(sample.response, device=at.device)
     trained = size.amax(-1) > least
@@ -453,7 +453,7 @@ def _push(sample: Sample, gradient: Tensor, least: float, temperature: float) ->
     chance = logits.softmax(-1).gather(-1, target[:, None]).squeeze(-1)
     weight = towards / (1 - chance) * (chance < 0.9)
     moved = int(sample.of_logits((gradient.abs().amax(-1) > least).float(), 0.0).sum())
-    return Push(towards, trained, size.argmax(-1) == target, moved - int(trained.sum()), weight)
+    return GradientEffect(towards, trained, size.argmax(-1) == target, moved - int(trained.sum()), weight)
 
 
 @contextmanager
@@ -470,7 +470,7 @@ def _older(
 
     The block contains one loss; ``places`` are the positions of its detached passes.
     """
-    apart = Apart(places)
+    apart = PassClassifier(places)
 
     def older(forward: Forward) -> Tensor | None:
         if log_ratios is None or not apart(forward) or (sampler_alone and not sampling.made(forward)):

@@ -147,7 +147,7 @@ BESIDE_PROMPTS: dict[tuple[int, ...], dict[str, Tensor]] = {}
 """Inputs that a trainer passes with each prompt in addition to ids: pixel values, image grids, audio features."""
 
 
-def beside_ids(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
+def extra_inputs(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> dict[str, Tensor]:
     """Return the inputs that generation from prompts (N, P) received in addition to ids. If all rows are copies of one
     prompt, remember its inputs."""
     takes = inspect.signature(language_model(model).forward).parameters
@@ -158,8 +158,8 @@ def beside_ids(model: Any, ids: Tensor, real: Tensor, given: dict[str, Any]) -> 
     return beside
 
 
-def _beside(ids: Tensor, real: Tensor) -> dict[str, Tensor]:
-    """Return the inputs that `beside_ids` remembered for the prompts with which the rows begin, concatenated."""
+def _remembered_inputs(ids: Tensor, real: Tensor) -> dict[str, Tensor]:
+    """Return the inputs that `extra_inputs` remembered for the prompts with which the rows begin, concatenated."""
     rows = [tuple(row[r > 0].tolist()) for row, r in zip(ids, real, strict=True)] if BESIDE_PROMPTS else []
     known = [max((p for p in BESIDE_PROMPTS if row[: len(p)] == p), key=len, default=()) for row in rows]
     found = [BESIDE_PROMPTS[prompt] for prompt in known if prompt]
@@ -188,7 +188,7 @@ def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] |
     }
     given |= {"targets": ids, "start_pos": 0}  # without targets, some models return only the last logits
     known = {name: value for name, value in given.items() if name in takes}
-    known |= _beside(ids, real) if beside is None else beside
+    known |= _remembered_inputs(ids, real) if beside is None else beside
     output = model(**known) if "input_ids" in takes else model(ids, **known)
     logits: Tensor | None = logits_in(output)
     if logits is None or logits.shape[1] != ids.shape[1]:
@@ -210,7 +210,7 @@ def with_logits(output: Any, logits: Tensor) -> Any:
     return output
 
 
-def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor | None] | None:
+def _ids_and_mask(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Tensor, Tensor | None] | None:
     """Return the ids (N, T) and the attention mask of a forward call, or None for an encoder-decoder model."""
     if kwargs.get("decoder_input_ids") is not None or kwargs.get("encoder_outputs") is not None:
         return None
@@ -252,7 +252,7 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
         before, asked = handled, (id(module), len(args), *sorted(kwargs))
         with heads.opened() if asked in silent else nullcontext():
             output = call(*args, **kwargs)
-        given, logits = _given(args, kwargs), logits_in(output)
+        given, logits = _ids_and_mask(args, kwargs), logits_in(output)
         if given is None or handled != before:
             return output
         if logits is None and _is_loss(output):
@@ -273,7 +273,7 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
 
     with ExitStack() as stack:
         inside = stack.enter_context(around("forward", known, whole))
-        heads = Heads(_given, handed, lambda: inside.now)
+        heads = Heads(_ids_and_mask, handed, lambda: inside.now)
         for owner, name in dict.fromkeys(pair for m in known for pair in _own_methods(m)):
             stack.enter_context(replaced(owner, name, _watched_method(vars(owner)[name], whole)))
         apart = [(m, *ends) for m in known if (ends := _ends_of(m)) is not None]

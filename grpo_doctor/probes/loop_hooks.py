@@ -26,7 +26,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from .discover import discover, is_advantage
-from .entry_points import Unseen
+from .entry_points import NotObserved
 from .script import Loop, Script, unreturned
 
 HOOKS = "_grpo_doctor_hooks"
@@ -91,7 +91,7 @@ class Pass:
         """Return the next samples."""
         self.end()
         if self.drawn > MOST * len(self.rows):
-            raise Unseen("the loop draws data again and again without training on it")
+            raise NotObserved("the loop draws data again and again without training on it")
         first, self.drawn = self.drawn, self.drawn + count
         return [n % len(self.rows) for n in range(first, self.drawn)]
 

@@ -21,7 +21,7 @@ from . import gradient_effect
 from .crafted_inputs import flat_ids
 from .entry_points import Unjudged
 from .gradient_effect import LENGTHS, LONGER
-from .loss_trials import advantages_of, alike, scored
+from .loss_trials import advantages_of, equal_prompts, scored
 
 INSIDE = 5e-4
 """Log-ratio of one token that is within every common clip bound, even within the bound of 3e-4 on the mean over a
@@ -198,18 +198,18 @@ def _aggregation(base: list[Tensor], longer: list[Tensor]) -> str:
     if max(float(w.std(correction=0) / w.mean().abs()) for w in base) > EQUAL:
         return ""
     size, larger = torch.tensor(LENGTHS).double(), torch.tensor(LONGER).double()
-    if _alike(own * size) and _alike(other * larger):
+    if _are_equal(own * size) and _are_equal(other * larger):
         return "sequence mean"
-    if not (_alike(own) and _alike(other)):
+    if not (_are_equal(own) and _are_equal(other)):
         return ""
-    if _alike(torch.stack([own.mean() * size.sum(), other.mean() * larger.sum()])):
+    if _are_equal(torch.stack([own.mean() * size.sum(), other.mean() * larger.sum()])):
         return "token mean"
-    if not _alike(torch.stack([own.mean(), other.mean()])):
+    if not _are_equal(torch.stack([own.mean(), other.mean()])):
         return ""
     return "sequence sum" if abs(float(own.mean()) * len(LENGTHS) - 1) < EQUAL else "constant"
 
 
-def _alike(values: Tensor) -> bool:
+def _are_equal(values: Tensor) -> bool:
     return float((values - values.mean()).abs().max()) <= EQUAL * float(values.abs().mean())
 
 
@@ -275,7 +275,7 @@ def _kl(form: LossForm, same: Tensor, away: Tensor, weight: Tensor) -> None:
     apart = torch.tensor(gradient_effect.TOWARDS).double()
     for name, wanted in (("k3", apart.expm1()), ("k2", apart), (REVERSED, -(-apart).expm1())):
         scale = away.double() / wanted
-        if _alike(scale):
+        if _are_equal(scale):
             form.kl, form.beta = name, float(scale.mean() / weight)
 
 
@@ -314,7 +314,9 @@ class _Whole:
         self.loss, self.model = loss, model
         self.render, self.tokenizer, self.prompts = render, tokenizer, prompts
         self._made: dict[tuple[int, ...], tuple[list[Any], list[Any], list[Tensor]]] = {}
-        measured = gradient_effect.temperature_of(loss, model, *alike(render, tokenizer, model, prompts, LENGTHS))
+        measured = gradient_effect.temperature_of(
+            loss, model, *equal_prompts(render, tokenizer, model, prompts, LENGTHS)
+        )
         self.temperature = measured or float(settings.get("temperature") or 1.0)
 
     def weights(self, lengths: Sequence[int], log_ratios: Sequence[float]) -> list[Tensor]:
@@ -329,7 +331,7 @@ class _Whole:
         """Return the additional rise (4,), as in the second result of `gradient_effect.pulls`. The tensor is empty if
         no pass without gradient has an effect."""
         made, responses, shares = self._samples((2, 2, 2, 2))
-        moved = gradient_effect.moved_by_anchor(
+        moved = gradient_effect.anchor_effect(
             self.loss, self.model, made, responses, [-t for t in gradient_effect.TOWARDS]
         )
         first = torch.stack([share[0] for share in shares]).cpu()
@@ -339,7 +341,7 @@ class _Whole:
         """Return four samples with responses of these lengths, the responses, and the (1 - p) / temperature of their
         tokens."""
         if lengths not in self._made:
-            made, responses = alike(self.render, self.tokenizer, self.model, self.prompts, lengths)
+            made, responses = equal_prompts(self.render, self.tokenizer, self.model, self.prompts, lengths)
             self._made[lengths] = made, responses, self._shares(made, responses)
         return self._made[lengths]
 
@@ -360,7 +362,7 @@ def _advantages(form: LossForm, advantages: Any) -> None:
     for baseline, centred in (("group", by_group), ("batch", by_batch), ("none", rewards)):
         kept = centred.abs() > 1e-9
         scale = [(f[k] / c[k]) for f, c, k in zip(found, centred, kept, strict=True)]
-        if all(_alike(s) for s in scale):
+        if all(_are_equal(s) for s in scale):
             form.baseline = baseline
             _normaliser(form, torch.stack([s.mean() for s in scale]), rewards)
             return
@@ -371,12 +373,12 @@ def _normaliser(form: LossForm, scale: Tensor, rewards: Tensor) -> None:
     size = rewards.shape[1]
     for ddof in (0, 1):
         if (
-            _alike(scale * rewards.std(1, correction=ddof))
+            _are_equal(scale * rewards.std(1, correction=ddof))
             and abs(float(scale[0] * rewards[0].std(correction=ddof)) - 1) < EQUAL
         ):
             form.normaliser, form.ddof = "std", ddof
             return
-    if not _alike(scale):
+    if not _are_equal(scale):
         return
     one = float(scale.mean())
     form.normaliser = (

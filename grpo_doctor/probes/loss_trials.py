@@ -88,7 +88,7 @@ def advantages_of(advantages: Callable[[Tensor], Any], rewards: Tensor) -> Tenso
     return torch.as_tensor(found).detach().double().reshape(rewards.shape)
 
 
-def alike(
+def equal_prompts(
     render: Callable[[Prompt], Any],
     tokenizer: Any,
     model: Any,
@@ -181,7 +181,7 @@ def entropy_cases(
             for kind in ("zero advantages", "even part"):
                 left = none if kind != "even part" else (plus + gradient(model, backward, some, said, -ones)) / 2
                 if float(left.norm()) > least:
-                    raised = max(_beside(-left, *pair) for pair in wanted)
+                    raised = max(_cosine_without(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)
                     yield EntropyCase(f"{name}, {kind}", len(some), raised, surprise)
                 elif bool(plus.any()) and float(none.norm()) > least:  # parts of opposite sign cancel
@@ -272,7 +272,7 @@ def _moves(
     return found
 
 
-def _beside(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:
+def _cosine_without(left: Tensor, entropy: Tensor, surprise: Tensor) -> float:
     """Return the cosine of two vectors, or their cosine after the part along a third vector is removed from both,
     whichever is larger."""
     whole, along = cosine(left, entropy), surprise / surprise.norm().clamp(min=1e-12)
@@ -296,7 +296,7 @@ def divergence_cosine(
     no effect. All samples have the same length, because a trainer that treats padding as text would compute different
     log-ratios.
     """
-    made, responses = alike(render, tokenizer, model, prompts)
+    made, responses = equal_prompts(render, tokenizer, model, prompts)
     ids = [flat_ids(render(p)) for p in made]
 
     def own(scorer: torch.nn.Module) -> Tensor:
@@ -325,7 +325,7 @@ def silent(
     prompts: Sequence[Prompt] | None,
 ) -> bool:
     """Return whether there is no gradient without advantages, although there is one with advantages."""
-    made, responses = alike(render, tokenizer, model, prompts)
+    made, responses = equal_prompts(render, tokenizer, model, prompts)
     with without_dropout(model), last_layers(model, backward):
         left = unmoved(model, backward, made, responses)
         some = gradient(model, backward, made, responses, spread(len(made), model))
@@ -345,7 +345,7 @@ def plain_cosine(
 
     All samples have the same length, so the weights that the loss gives to tokens and samples do not matter.
     """
-    made, responses = alike(render, tokenizer, model, prompts)
+    made, responses = equal_prompts(render, tokenizer, model, prompts)
     with without_dropout(model), last_layers(model, backward):
         left = unmoved(model, backward, made, responses)
         ids = [flat_ids(render(p)) for p in made]

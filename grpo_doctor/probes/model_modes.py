@@ -61,7 +61,7 @@ def without_dropout(*models: torch.nn.Module | None) -> Iterator[None]:
 
 
 @contextmanager
-def held_in_eval(*models: torch.nn.Module) -> Iterator[None]:
+def forced_eval_mode(*models: torch.nn.Module) -> Iterator[None]:
     """Keep the models in eval mode without gradient checkpointing, whatever mode the code in the block sets."""
     modules = [m for model in models for m in model.modules()]
     training = [m.training for m in modules]

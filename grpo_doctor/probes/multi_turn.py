@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from .crafted_inputs import PROMPTS, complete, flat_ids, plain_ids, special_ids
 from .entry_points import Adapter, Ids, NotApplicable, Prompt, Unjudged
-from .from_rollout import Conversation, Rolled
-from .generations import in_turns
+from .from_rollout import Conversation, RolloutEntryPoints
+from .generations import conversations_served
 from .gradient_effect import pushes
 from .trainer_objects import written_in
 
@@ -30,7 +30,7 @@ class Count(NamedTuple):
     """Number of end tokens of turns among the tokens in ``foreign`` and ``missed``."""
 
 
-def spoken(
+def four_conversations(
     roll: Callable[[Sequence[Prompt]], Any],
     model: Any,
     tokenizer: Any,
@@ -45,14 +45,14 @@ def spoken(
     cannot be found in the ids.
     """
     try:
-        return _spoken(roll, model, tokenizer, prompts, turns)
+        return _four_conversations(roll, model, tokenizer, prompts, turns)
     except NotApplicable:
         if turns is not None:
             raise
     calls = [call for call in calls_of(roll, list(prompts or PROMPTS)) if _speakable(tokenizer, call)]
     for call in calls[:MOST_CALLS]:
         try:
-            return _spoken(roll, model, tokenizer, prompts, (call, FINAL))
+            return _four_conversations(roll, model, tokenizer, prompts, (call, FINAL))
         except Unjudged:
             continue
     raise NotApplicable("rollout makes only one turn")
@@ -120,7 +120,7 @@ _EXAMPLES: dict[str, Callable[[Any], str]] = {
 """An example text for each kind of element of a regular expression."""
 
 
-def _spoken(
+def _four_conversations(
     roll: Callable[[Sequence[Prompt]], Any],
     model: Any,
     tokenizer: Any,
@@ -141,7 +141,7 @@ def _spoken(
             masks.append([bool(m) for m in flat_ids(row[1])] if pair else None)
         return rows
 
-    seen = Rolled(Adapter(model=model, tokenizer=tokenizer, seams={"rollout": rolled}))
+    seen = RolloutEntryPoints(Adapter(model=model, tokenizer=tokenizer, seams={"rollout": rolled}))
     out = []
     for n, prompt in enumerate(chosen):
         (found,) = seen.conversations([prompt], _answers(model, tokenizer, turns, seen.render(prompt), n))
@@ -176,7 +176,7 @@ def of_mask(conversations: Sequence[Conversation], end: int | None) -> Count:
 
 def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Conversation]) -> Count:
     """Return the number of errors in a loss's selection of trained tokens."""
-    with in_turns([(s.ids, _turns(s)) for s in conversations]):
+    with conversations_served([(s.ids, _turns(s)) for s in conversations]):
         found = pushes(loss, model, [s.prompt for s in conversations], [s.ids for s in conversations])
     foreign = missed = 0
     for push, one in zip(found, conversations, strict=True):

@@ -197,7 +197,7 @@ class Heads:
             self.depth -= module is last
             if module is not last or not isinstance(output, Tensor) or not args or self._quiet() or _anew(args[0]):
                 return None
-            found = self._taken(args[0], output, last, [p for p in self.passes if p.head is last])
+            found = self._output_of(args[0], output, last, [p for p in self.passes if p.head is last])
             return self._alone(last, output) if found is None else found
 
         with ExitStack() as stack:
@@ -241,14 +241,14 @@ class Heads:
             own = [p for p in self.passes if p.head.weight.shape == size]
             storage = weight.untyped_storage().data_ptr()
             own.sort(key=lambda p: p.head.weight.untyped_storage().data_ptr() == storage)
-            found = self._taken(some, output, project, own)
+            found = self._output_of(some, output, project, own)
             if found is not None and out is not None:
                 return out.copy_(found.detach())
             return output if found is None else found
 
         return product
 
-    def _taken(
+    def _output_of(
         self, some: Tensor, output: Tensor, project: Callable[[Tensor], Any], passes: Sequence[States]
     ) -> Tensor | None:
         """Return the head's output for some states, taken from the replaced logits, or None if no pass contains the

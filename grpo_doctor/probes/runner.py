@@ -27,7 +27,17 @@ from ..run import Run
 from . import entry_points as seams_module
 from .composite import completed
 from .crafted_inputs import PROMPTS, device_of, pad_left, special_ids
-from .entry_points import RESOURCES, SEAMS, Adapter, AdapterError, NotApplicable, Prompt, Unjudged, Unseen, WrongShape
+from .entry_points import (
+    RESOURCES,
+    SEAMS,
+    Adapter,
+    AdapterError,
+    NotApplicable,
+    NotObserved,
+    Prompt,
+    Unjudged,
+    WrongShape,
+)
 from .forced_draws import Undrawn, Ways
 from .generations import copies_that_generate
 from .intercept import BESIDE_PROMPTS
@@ -107,7 +117,7 @@ def run_probes(
     run.settings.update(adapter.settings)
     unfinished = [r for r in results if r.why and not r.needs]
     run.notes += [r.note for r in results if r.note]
-    run.notes += _told_once(unfinished)
+    run.notes += _reasons(unfinished)
     useless, lacking = _unused(adapter, results, whole=len(catalogue.checks) == len(load().checks))
     run.notes += [*useless, *lacking]
     findings = [r.finding for r in results if r.finding is not None]
@@ -193,7 +203,7 @@ def _without_dead_ends(results: list[Result]) -> None:
             r.why, r.needs = why, [why] if r.needs else []
 
 
-def _told_once(unfinished: list[Result]) -> list[str]:
+def _reasons(unfinished: list[Result]) -> list[str]:
     """Return one line for each reason why probes could not finish, with the names of the affected probes."""
     alike: dict[str, list[Result]] = {}
     for r in unfinished:
@@ -363,7 +373,7 @@ def _one(
     except Unjudged as reason:
         if isinstance(reason, WrongShape):
             return Result(check, why=str(reason))
-        none, unseen = isinstance(reason, NotApplicable), isinstance(reason, Unseen)
+        none, unseen = isinstance(reason, NotApplicable), isinstance(reason, NotObserved)
         return Result(check, None, str(reason), [str(reason)], unseen, inapplicable=none, withheld=not none)
     except TimeoutError as error:
         return Result(check, why=str(error))

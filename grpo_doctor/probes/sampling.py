@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .crafted_inputs import special_ids
 from .entry_points import Ids, Unjudged
-from .generations import asked, generations
+from .generations import generation_option, generations
 from .intercept import language_model
 from .model_modes import fixed_chance
 
@@ -23,7 +23,7 @@ LONGEST = 16
 _TOLD = ("return_dict_in_generate", "output_scores", "output_logits")
 
 
-def _told(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
+def _shortened(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
     """Return arguments with which ``generate`` produces a shorter output and returns the scores of that output."""
     config = kwargs.get("generation_config")
     if config is not None:
@@ -83,7 +83,7 @@ def _of_rows(told: Sequence[tuple[Ids, Tensor]], new: Tensor) -> Tensor | None:
     return out
 
 
-class Drawn(NamedTuple):
+class Draws(NamedTuple):
     """The draws of a sampler."""
 
     tokens: Tensor
@@ -97,9 +97,9 @@ class Drawn(NamedTuple):
     """Whether every step kept the library's default number of tokens."""
 
 
-def drawn(
+def draws_of(
     sample: Callable[..., Any], model: Any, ids: Tensor, real: Tensor, seed: int = 0, most: int = LONGEST
-) -> Drawn:
+) -> Draws:
     """Return the draws of `sample` with a fixed random state, with at most this many new tokens if `sample` calls
     ``generate``."""
     fixed_chance(seed)
@@ -107,13 +107,13 @@ def drawn(
     shut: list[tuple[float, bool]] = []
 
     def generate(call: Any, module: Any, *args: Any, **kwargs: Any) -> Any:
-        found = call(*args, **_told(kwargs, most))
+        found = call(*args, **_shortened(kwargs, most))
         if isinstance(found, Tensor):
             return found
         new = found.sequences[:, -len(found.scores) :]
         told.extend(zip(new.tolist(), _scores(found, new), strict=True))
         shut.extend(_shut_out(found))
-        return found if asked(kwargs, "return_dict_in_generate") else found.sequences
+        return found if generation_option(kwargs, "return_dict_in_generate") else found.sequences
 
     with generations(model, generate), torch.no_grad():
         found = sample(ids, real)
@@ -125,14 +125,14 @@ def drawn(
     scores = given if scores is None else scores
     mean = sum(mass for mass, _ in shut) / len(shut) if shut else 0.0
     logprobs = None if scores is None else torch.as_tensor(scores).detach()
-    return Drawn(tokens.detach(), logprobs, mean, bool(shut) and all(default for _, default in shut))
+    return Draws(tokens.detach(), logprobs, mean, bool(shut) and all(default for _, default in shut))
 
 
 def sampled(
     sample: Callable[..., Any], ids: Tensor, real: Tensor, model: Any = None, seed: int = 0, most: int = LONGEST
 ) -> Tensor:
     """Return tokens (N, P + R) that `sample` draws with a fixed random state."""
-    return drawn(sample, model, ids, real, seed, most).tokens
+    return draws_of(sample, model, ids, real, seed, most).tokens
 
 
 def finished(tokens: Tensor, width: int, end: frozenset[int] | set[int]) -> list[Ids]:

@@ -35,7 +35,7 @@ class Scripted:
         self.scripted = False
         """Whether the last pass returned the logits of the words, not the logits that end a row."""
 
-    def _drawn(self, rows: int, most: int, seed: int) -> Tensor:
+    def _new_tokens(self, rows: int, most: int, seed: int) -> Tensor:
         """Return the new tokens of some rows. After enough forward passes, each row ends immediately. A sampler may
         process one row at a time."""
 
@@ -57,14 +57,14 @@ class Scripted:
                 seen.extend((table / table.sum(-1, keepdim=True)).reshape(-1, table.shape[-1]).double().cpu())
 
         with at_draws(multinomial=functools.partial(_watched, keep=keep)):
-            self._drawn(4, 8, 0)
+            self._new_tokens(4, 8, 0)
         return [row.sort(descending=True).values for row in seen]
 
     def counted(self, least: int, most: int) -> Tensor:
         """Return how often each word is drawn, from up to eight batches of 48 rows, until there are ``least`` draws."""
         counts = torch.zeros(len(self.words))
         for seed in range(8):
-            new = self._drawn(48, most, seed)
+            new = self._new_tokens(48, most, seed)
             counts += torch.tensor([float((new == w).sum()) for w in self.words])
             if float(counts.sum()) >= least:
                 break

@@ -126,14 +126,14 @@ class Script:
         """The classes of which a variable or an attribute may be an instance."""
         for n in (n for tree in self.trees.values() for n in ast.walk(tree) if isinstance(n, ast.Assign)):
             kind = getattr(n.value.func, "id", "") if isinstance(n.value, ast.Call) else ""
-            for name in (_held(t) for t in n.targets if kind in self._kinds["self"]):
+            for name in (_variable(t) for t in n.targets if kind in self._kinds["self"]):
                 self._kinds.setdefault(name, set()).add(kind)
         self.training = self._leading(_trains)
         self.sampling = self._leading(_samples)
         self.line: list[Statement] = []
         self.loops: list[Loop] = []
         """The training loops that the sequence has entered, outermost first."""
-        if not self._follow(self.trees[path].body, path):
+        if not self._add_until_backward(self.trees[path].body, path):
             self._enter_uncalled()
         self._find_passes()
 
@@ -170,7 +170,7 @@ class Script:
         found = []
         for n in ast.walk(node):
             attribute = n.attr if isinstance(n, ast.Attribute) else ""
-            kinds = self._kinds.get(_held(n.value), ()) if isinstance(n, ast.Attribute) else ()
+            kinds = self._kinds.get(_variable(n.value), ()) if isinstance(n, ast.Attribute) else ()
             if direct(n) or any(f"{kind}.{attribute}" in leading for kind in kinds):
                 found.append("")
             elif attribute in leading and isinstance(n.value, ast.Name) and n.value.id in modules:  # type: ignore[attr-defined]
@@ -217,7 +217,7 @@ class Script:
         if last is not None:
             self._enter(last, None)
 
-    def _follow(self, body: list[ast.stmt], file: Path) -> bool:
+    def _add_until_backward(self, body: list[ast.stmt], file: Path) -> bool:
         """Add statements to the sequence up to the first backward pass; return whether there is a backward pass."""
         for node in body:
             main = isinstance(node, ast.If) and "__name__" in {
@@ -234,7 +234,7 @@ class Script:
                     self._add(_assignment(node.target, first, node), file)
                 if isinstance(node, ast.For | ast.While):
                     self.loops.append(Loop(node, file, start))
-                if self._follow(node.body, file):
+                if self._add_until_backward(node.body, file):
                     return True
             else:
                 name = next((n for n in self._called(node, self.training) if n in self.training), None)
@@ -262,7 +262,7 @@ class Script:
         for parameter, value in bound(own.node, call).items():
             if getattr(value, "id", None) != parameter:
                 self._add(_assignment(ast.Name(parameter, ast.Store()), value, own.node), own.file)
-        self._follow(own.node.body, own.file)
+        self._add_until_backward(own.node.body, own.file)
 
     def preceding(self, loop: Loop, names: Iterable[str], given: Iterable[str] = ()) -> list[Statement]:
         """Return the statements that create what a loop and these names need, without those that every pass of the
@@ -435,7 +435,7 @@ def _configured(node: ast.stmt) -> set[str]:
     return {_root(called)} - {""} if configures and called is not None else set()
 
 
-def _held(node: ast.expr) -> str:
+def _variable(node: ast.expr) -> str:
     """Return the name of a variable or of an attribute."""
     return str(getattr(node, "id", getattr(node, "attr", "")))
 

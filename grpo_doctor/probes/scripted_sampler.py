@@ -23,7 +23,7 @@ _SAMPLING: list[bool] = []
 """Not empty while samplers without a script sample from their model."""
 
 
-def sampling_as_asked() -> AbstractContextManager[bool]:
+def real_sampling() -> AbstractContextManager[bool]:
     """Make scripted samplers sample from their model inside the block, with the parameters that the trainer passes to
     its engine."""
     return kept_in(_SAMPLING, True)
@@ -157,12 +157,12 @@ class ScriptedSampler:
         return list(self.tokenizer.encode(prompt)) if isinstance(prompt, str) else flat_ids(prompt)
 
     def _answered(self, rows: list[Ids], sampling_params: Any) -> list[Request]:
-        special, times = special_ids(self.tokenizer), int(_asked(sampling_params, "n") or 1)
+        special, times = special_ids(self.tokenizer), int(_parameter(sampling_params, "n") or 1)
         model = self.model if self.model is not None or not SERVING else SERVING[-1].model
         repeated = [row for row in rows for _ in range(times)]
         given = pad_left(repeated, special.pad, device_of(model))
         said = SERVING[-1].answer(*given, self) if SERVING else self._sampled(*given, sampling_params)
-        scores = _Scores(self, model, repeated, said, float(_asked(sampling_params, "temperature") or 1.0))
+        scores = _Scores(self, model, repeated, said, float(_parameter(sampling_params, "temperature") or 1.0))
         found = [Request(self.tokenizer.decode(row), row, weight_version=self.weight_version) for row in rows]
         for n, answer in enumerate(said):
             ended = bool(answer) and answer[-1] == special.eos
@@ -176,10 +176,10 @@ class ScriptedSampler:
         if self.model is None or not _SAMPLING:
             raise Unjudged("a scripted sampler has no answers: use it inside `with sampler.saying(responses):`")
         asked = {
-            name: _asked(sampling_params, name) for name in ("temperature", "top_p", "min_p", "repetition_penalty")
+            name: _parameter(sampling_params, name) for name in ("temperature", "top_p", "min_p", "repetition_penalty")
         }
         how = {name: value for name, value in asked.items() if value is not None}
-        how |= {"top_k": max(int(_asked(sampling_params, "top_k") or 0), 0), "max_new_tokens": LONGEST}
+        how |= {"top_k": max(int(_parameter(sampling_params, "top_k") or 0), 0), "max_new_tokens": LONGEST}
         special = special_ids(self.tokenizer)
         tokens = self.model.generate(
             input_ids=ids,
@@ -192,6 +192,6 @@ class ScriptedSampler:
         return finished(tokens, ids.shape[1], end_ids(self.tokenizer, self.model))
 
 
-def _asked(sampling_params: Any, name: str) -> Any:
+def _parameter(sampling_params: Any, name: str) -> Any:
     """Return a sampling parameter from an object or a mapping."""
     return sampling_params.get(name) if isinstance(sampling_params, dict) else getattr(sampling_params, name, None)

@@ -14,7 +14,7 @@ from torch.nn import Parameter
 
 from .entry_points import Adapter
 from .model_modes import one_thread
-from .trainer_objects import held
+from .trainer_objects import reachable_objects
 
 _TOKENIZER = ("padding_side", "truncation_side", "pad_token", "pad_token_id")
 
@@ -28,7 +28,7 @@ class Snapshot:
         self.saved: list[dict[str, Any]] = []
         self.known: set[int] = set()
         """Ids of the saved parameters, buffers and modules."""
-        found = held([*adapter.seams.values()])
+        found = reachable_objects([*adapter.seams.values()])
         self.whole = found.whole
         """Whether all objects that the entry points use were searched."""
         self.add([adapter.model, adapter.reference, adapter.base])

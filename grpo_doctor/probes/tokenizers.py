@@ -50,15 +50,15 @@ class OwnTokenizer:
 
     def encode(self, text: str, **how: Any) -> Ids:
         """Return the ids of a text, passing only the arguments that the tokenizer accepts."""
-        found = self._own.encode(text, **_taken(self._own.encode, how))
+        found = self._own.encode(text, **_accepted(self._own.encode, how))
         return [int(i) for i in getattr(found, "ids", found)]
 
     def decode(self, ids: Any, **how: Any) -> str:
         """Return the text of ids, passing only the arguments that the tokenizer accepts."""
-        return str(self._own.decode([int(i) for i in ids], **_taken(self._own.decode, how)))
+        return str(self._own.decode([int(i) for i in ids], **_accepted(self._own.decode, how)))
 
 
-def _taken(function: Any, given: dict[str, Any]) -> dict[str, Any]:
+def _accepted(function: Any, given: dict[str, Any]) -> dict[str, Any]:
     try:
         parameters = inspect.signature(function).parameters
     except (TypeError, ValueError):  # a function written in C

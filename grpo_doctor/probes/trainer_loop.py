@@ -20,13 +20,13 @@ from torch.utils.data import DataLoader, default_collate
 
 from .crafted_inputs import complete, plain_ids, special_ids
 from .discover import is_prompt, resource
-from .entry_points import Ids, Prompt, Unseen
+from .entry_points import Ids, NotObserved, Prompt
 from .forced_draws import Ways
 from .generations import Call, in_copies, recorded_generate, scripted_generate
 from .intercept import Forward, forwards, replaced
 from .loop_hooks import HOOKS, Finished, Hooks, Pass
 from .script import Script, execute
-from .trainer_objects import held, of_library
+from .trainer_objects import of_library, reachable_objects
 
 Replacement = tuple[Any, str, Any]
 """An object, the name of one of its attributes, and the value of the attribute during a pass."""
@@ -44,7 +44,7 @@ class TrainerLoop:
     def __init__(self, path: str | Path, *names: str, **given: Any) -> None:
         script = Script(Path(path))
         if not script.loops:
-            raise Unseen(f"{path}: no training loop was found")
+            raise NotObserved(f"{path}: no training loop was found")
         self.hooks = Hooks(script)
         made = {HOOKS: self.hooks, **given}
         for loop in script.loops:  # the outermost loop that does not create its own optimizer
@@ -69,7 +69,7 @@ class TrainerLoop:
     def _find_objects(self) -> None:
         """Find the model, its tokenizer, optimizer and reference by name, or else by type."""
         parts = self.parts
-        found = held([lambda: parts])
+        found = reachable_objects([lambda: parts])
         modules = [m for outer in found.modules for m in outer.modules() if not of_library(type(m))]
         inside = [vars(self.parts), *(vars(o) for o in found.own), *({**vars(m), **m._modules} for m in modules)]
         named = [(name, value) for scope in inside for name, value in scope.items()]
@@ -122,14 +122,14 @@ class TrainerLoop:
         rows = [self.hooks.source[n] for n in range(min(64, len(self.hooks.source)))]
         self.rows = {_label(row): row for row in rows}
         if len(self.rows) < 2:
-            raise Unseen("the training data has fewer than two different rows")
+            raise NotObserved("the training data has fewer than two different rows")
         labels = sorted(self.rows, key=len)
         return [labels[n * (len(labels) - 1) // 3] for n in range(4)]
 
     def _own_prompt(self, sampled: Sequence[tuple[int, ...]]) -> list[str]:
         """Return the only prompt for which the loop samples."""
         if len(set(sampled)) != 1:
-            raise Unseen("the loop reads no dataset or list of rows")
+            raise NotObserved("the loop reads no dataset or list of rows")
         prompt = str(self.tokenizer.decode(list(sampled[0])))
         self.rows = {prompt: None}
         return [prompt]
@@ -155,9 +155,9 @@ class TrainerLoop:
                 )
             rows, swapped = _sampled(calls), _sampled(again)
             if [*dict.fromkeys(rows)][:2] != [*dict.fromkeys(swapped)][1::-1]:
-                raise Unseen("the loop samples prompts that are not in its data")
+                raise NotObserved("the loop samples prompts that are not in its data")
             if sorted(itertools.chain(*trained)) != sorted(itertools.chain(*also)):
-                raise Unseen("the loop samples prompts that it does not train on; switch its evaluation off")
+                raise NotObserved("the loop samples prompts that it does not train on; switch its evaluation off")
             self.copies = 1 if len(self.rows) == 1 else len([*itertools.takewhile(rows[0].__eq__, rows)])
         except Exception as error:  # noqa: BLE001  (the trainer's own code may raise anything)
             return f"{type(error).__name__}: {error}"
@@ -255,9 +255,9 @@ class TrainerLoop:
         ):
             self._run(now, lambda: len(trained) >= len(samples))
         if not now.done:
-            raise Unseen("the loop ends before every response was trained on")
+            raise NotObserved("the loop ends before every response was trained on")
         if not any(now.places.values()):
-            raise Unseen("no variable of the loop is called like advantages")
+            raise NotObserved("no variable of the loop is called like advantages")
         return calls, trained
 
 

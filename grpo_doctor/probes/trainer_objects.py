@@ -30,7 +30,7 @@ _NO_STATE = (type, types.ModuleType, types.FunctionType, *WANTED)
 _LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)))
 
 
-class Held(NamedTuple):
+class ReachableObjects(NamedTuple):
     """The objects that the search reached."""
 
     modules: list[torch.nn.Module]
@@ -43,7 +43,7 @@ class Held(NamedTuple):
     """Whether all reachable objects were visited."""
 
 
-def held(functions: Iterable[Callable[..., Any]]) -> Held:
+def reachable_objects(functions: Iterable[Callable[..., Any]]) -> ReachableObjects:
     """Return the optimizers, modules and schedulers that are reachable from functions, nearest first."""
     modules: list[torch.nn.Module] = []
     optimizers: list[torch.optim.Optimizer] = []
@@ -60,7 +60,7 @@ def held(functions: Iterable[Callable[..., Any]]) -> Held:
     trained = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
     outer = [m for m in modules if any(id(p) in trained for p in m.parameters())]
     inner = {id(child) for m in outer for child in m.modules() if child is not m}
-    return Held([m for m in outer if id(m) not in inner], optimizers, schedulers, own, whole)
+    return ReachableObjects([m for m in outer if id(m) not in inner], optimizers, schedulers, own, whole)
 
 
 def _reached(functions: Iterable[Callable[..., Any]]) -> tuple[list[Any], bool]:

@@ -17,7 +17,7 @@ _FINE = {"render", "mask", "logprobs", "objective"}
 """Entry points from which a loss can be built."""
 
 
-def given_by_updates(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
+def derive_from_step(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
     """Derive `backward` from the adapter's own `step`, and `loss` from its own `backward` if there is no `loss`.
 
     If the optimizer maximises, nothing is derived, because the gradient in ``p.grad`` has the opposite sign to that of

@@ -17,7 +17,7 @@ def page(catalogue: Catalogue, check: Check) -> str:
     """Return the whole page of a check."""
     facts = [f"Severity: {check.severity}. Confidence: {check.confidence}. Family: {check.family}."]
     if check.seen is not None:
-        facts.append(_seen(check))
+        facts.append(_evidence(check))
     if check.needs:
         facts.append(f"The check needs {_needs(check)}.")
     limits = check.limits
@@ -98,7 +98,7 @@ def _needs(check: Check) -> str:
     return ", and also ".join([*filter(None, [single]), *either])
 
 
-def _seen(check: Check) -> str:
+def _evidence(check: Check) -> str:
     seen = check.seen or {}
     if check.preview:
         return (

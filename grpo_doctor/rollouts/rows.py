@@ -123,7 +123,7 @@ def _decoded(text: str) -> Any:
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return text
     if isinstance(value, list):
-        return value if _spoken(value) else text
+        return value if _is_conversation(value) else text
     return value if isinstance(value, dict) and value and all(figure(v) is not None for v in value.values()) else text
 
 
@@ -198,7 +198,7 @@ def _sample(row: _Row, step: int | None) -> Sample | None:
         asked = prompt_text(prompt) or asked
         if not turns:
             return None  # the list is a prompt or a dataset
-    elif isinstance(response, list) and _spoken(response):
+    elif isinstance(response, list) and _is_conversation(response):
         _, text, calls, turns, failed = conversation(response)
         asked = prompt_text(prompt)
     elif isinstance(response, str) or (isinstance(response, list) and prompt_text(response)):
@@ -234,10 +234,10 @@ def _ends_in(talk: list[Any], response: Any) -> bool:
 def _talk(row: _Row) -> list[Any] | None:
     """Return the conversation of a row; None if there is no conversation."""
     held = (row.fields.get(field) for field in ("messages", "turns"))
-    return next((value for value in held if isinstance(value, list) and _spoken(value)), None)
+    return next((value for value in held if isinstance(value, list) and _is_conversation(value)), None)
 
 
-def _spoken(value: list[Any]) -> bool:
+def _is_conversation(value: list[Any]) -> bool:
     """Return whether a list is a conversation: messages, or turns of actions and observations."""
     first = next((turn for turn in value if isinstance(turn, dict)), None)
     return first is not None and (_role(first) is not None or any(map(_acts, first)))

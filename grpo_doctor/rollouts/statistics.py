@@ -411,12 +411,12 @@ def _valid(sample: Sample, text: str, prompt: str) -> float:
     """Return 1 if a response has the format that its log or prompt requires, otherwise 0; NaN if unknown."""
     if sample.valid is not None:
         return float(sample.valid)
-    wanted = _wanted(prompt)
+    wanted = _answer_markers(prompt)
     return float(any(marker in text for marker in wanted)) if wanted else math.nan
 
 
 @lru_cache(256)
-def _wanted(prompt: str) -> list[str]:
+def _answer_markers(prompt: str) -> list[str]:
     """Return the markers of a final answer that a prompt mentions."""
     return [marker for marker in MARKERS if marker in prompt]
 

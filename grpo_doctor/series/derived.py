@@ -10,7 +10,7 @@ import numpy as np
 
 from ..record import FIELDS
 from . import Column, Plan, each, isnan, maximum, where
-from .reward_components import meant
+from .reward_components import task_reward
 
 
 def _first_known(*columns: Column) -> Column:
@@ -52,7 +52,7 @@ _DERIVED: dict[str, tuple[tuple[str, ...], Callable[..., Column], str]] = {
     ),
     "reward_meant": (
         ("reward_components",),
-        lambda components: each(meant, components),
+        lambda components: each(task_reward, components),
         "sum of the reward components that are not named after formatting, if others are",
     ),
     "rollout_gap": (

@@ -92,7 +92,7 @@ class Plan:
             self.steps.append(Step(operation, inputs, place))
         return self._numbers[key]
 
-    def behind(self, wanted: Sequence[int], made: Collection[int] = ()) -> set[int]:
+    def needed_for(self, wanted: Sequence[int], made: Collection[int] = ()) -> set[int]:
         """Return the steps that the given values need, without the steps in ``made``."""
         found, waiting = set[int](), list(wanted)
         while waiting:

@@ -62,7 +62,7 @@ def idle(parts: Mapping[str, np.ndarray]) -> dict[str, bool]:
     }
 
 
-def meant(components: Any) -> float:
+def task_reward(components: Any) -> float:
     """Return the sum of a row's task rewards if the row also has other components, such as formatting rewards;
     otherwise NaN."""
     parts = components if isinstance(components, Mapping) else {}

@@ -46,7 +46,7 @@ class RowCode:
         after = f"(n, {''.join(f's{place}, ' for place in range(1, len(plan.cells) + 1))})"
         source = [f"{after} = m", "n += 1"]
         for wanted, test in self._groups():
-            needed = plan.behind(wanted, made)
+            needed = plan.needed_for(wanted, made)
             lines, waiting = self._lines(needed, self._users(needed, wanted))
             made |= needed - waiting
             found = " or ".join(map(self.texts.__getitem__, wanted))
@@ -64,9 +64,9 @@ class RowCode:
         plan = self.plan
         yield plan.placed, False
         if plan.asks:
-            parts, remembered = [self._parts(i) for i in plan.shown], plan.behind(plan.placed)
+            parts, remembered = [self._parts(i) for i in plan.shown], plan.needed_for(plan.placed)
             required = [i for i in parts[0] if all(i in others for others in parts)]
-            for i in sorted(required, key=lambda i: self._cost(plan.behind([i]) - remembered)):
+            for i in sorted(required, key=lambda i: self._cost(plan.needed_for([i]) - remembered)):
                 yield [i], True
             yield plan.shown, True
         yield [*plan.shown, *plan.told], False
@@ -97,7 +97,7 @@ class RowCode:
         """Return the statements that compute the needed values, and the values that are computed later."""
         waiting, parts, lines = set[int](), dict[int, dict[int, set[int]]](), list[str]()
         for i in sorted(needed, reverse=True):
-            if depth < DEEPEST and i not in waiting and (asked := self._asked(i, users)):
+            if depth < DEEPEST and i not in waiting and (asked := self._lazy_parts(i, users)):
                 parts[i] = asked
                 waiting = waiting.union(*asked.values())
         for i in sorted(needed - waiting):
@@ -107,7 +107,7 @@ class RowCode:
                 lines += self._line(i)
         return lines, waiting
 
-    def _asked(self, i: int, users: Mapping[int, set[int]]) -> dict[int, set[int]]:
+    def _lazy_parts(self, i: int, users: Mapping[int, set[int]]) -> dict[int, set[int]]:
         """Map each conditional part of a value to the steps that only this part needs."""
         operation, inputs, _ = self.steps[i]
         code = getattr(operation, "code", "")
@@ -122,7 +122,7 @@ class RowCode:
         """Return the steps that only this part of a value needs; an empty set if one of these steps must process every
         row."""
         only = set[int]()
-        for k in sorted(self.plan.behind([part]), reverse=True):
+        for k in sorted(self.plan.needed_for([part]), reverse=True):
             wanted = users.get(k)
             if wanted and not self.steps[k].place and wanted <= ({i} if k == part else only):
                 only.add(k)

@@ -39,7 +39,7 @@ def test_the_mask_is_the_response_and_nothing_else(make_engine: Make) -> None:
     batch = engine.mask(prompts_of(engine), RESPONSES)
     marked = [row[m.bool()].tolist() for row, m in zip(batch.input_ids, batch.mask, strict=True)]
     assert marked == RESPONSES
-    assert torch.equal(engine.drawn_positions(batch, RESPONSES), batch.mask.bool())
+    assert torch.equal(engine.response_positions(batch, RESPONSES), batch.mask.bool())
 
 
 def test_logprobs_and_entropy_against_float64(make_engine: Make) -> None:

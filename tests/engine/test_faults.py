@@ -134,7 +134,7 @@ def test_masks(make_engine: Make) -> None:
     for name, outside, inside in (("mask-assumes-right-padding", True, True), ("mask-by-token-identity", True, False)):
         engine = make_engine(name)
         batch = engine.mask(prompts_of(engine), RESPONSES)
-        right, found = engine.drawn_positions(batch, RESPONSES), batch.mask.bool()
+        right, found = engine.response_positions(batch, RESPONSES), batch.mask.bool()
         assert bool((right & ~found).any()) is outside
         assert bool((found & ~right).any()) is inside
     missed = batch.input_ids[right & ~found]

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from grpo_doctor.fleet import page
-from grpo_doctor.fleet.merge import Gathered
+from grpo_doctor.fleet.merge import MergedFleet
 from grpo_doctor.fleet.overview import Overview, ordered, overview
 from grpo_doctor.report.model import Options, render
 from tests.browser import well_seen
@@ -29,7 +29,7 @@ def told() -> Overview:
         line.curve_values = [0.1, 0.3, line.levels["reward_mean"].now]
         line.report = f"{line.source[6:14]}.html"
     lines[0] = structs.replace(lines[0], source=HOSTILE, headline=HOSTILE, settings={HOSTILE: HOSTILE, "group_size": 8})
-    whole = ordered(Gathered(lines, []))
+    whole = ordered(MergedFleet(lines, []))
     store = Store()
     store.fill(whole)
     return overview(store, whole, ["sweep"], 0.05)

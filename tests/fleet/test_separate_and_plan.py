@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from grpo_doctor.fleet.merge import Gathered
+from grpo_doctor.fleet.merge import MergedFleet
 from grpo_doctor.fleet.planning import plan, power, seeds_needed
 from grpo_doctor.fleet.separating_settings import Tried, holm, separate
 from grpo_doctor.fleet.unit import Level, Line
@@ -22,7 +22,7 @@ def tried(lines: list[Line]) -> Tried:
     from grpo_doctor.fleet.store import Store
 
     store = Store()
-    store.fill(Gathered(lines, []))
+    store.fill(MergedFleet(lines, []))
     return separate(store, "reward_mean")
 
 

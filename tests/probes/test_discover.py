@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from grpo_doctor.cli import app
 from grpo_doctor.probes import SEAMS, AdapterError, load_adapter, run_probes, trainer_parts
-from grpo_doctor.probes.discover import ENTRY_POINTS, Found, Held, adapter_for, discover
+from grpo_doctor.probes.discover import ENTRY_POINTS, Found, ScriptObjects, adapter_for, discover
 from grpo_doctor.probes.script import Script
 
 TRAINER = """
@@ -440,6 +440,6 @@ def test_a_script_of_a_package_ends_at_the_method_that_trains(tmp_path: Path) ->
 def test_a_setting_is_declared_by_names_with_one_value(tmp_path: Path, lines: str, declared: dict[str, float]) -> None:
     script = tmp_path / "train.py"
     script.write_text(f"{lines}\ndef loss(model, batch):\n    return model(batch)\n", encoding="utf-8")
-    held = Held(Script(script))
+    held = ScriptObjects(Script(script))
     values = vars(trainer_parts(script, *held.used))
     assert {name: values[taken.removeprefix("trainer.")] for name, taken in held.settings.items()} == declared

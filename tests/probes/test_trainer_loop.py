@@ -16,7 +16,7 @@ from grpo_doctor.probes import TrainerLoop, load_adapter, run_probes
 from grpo_doctor.probes.discover import adapter_for, discover
 from grpo_doctor.probes.loop_hooks import HOOKS
 from grpo_doctor.probes.script import Script, read_before
-from grpo_doctor.probes.trainer_objects import held
+from grpo_doctor.probes.trainer_objects import reachable_objects
 from grpo_doctor.probes.updates import CaughtBackward
 
 DATA = """
@@ -312,7 +312,7 @@ def test_a_loop_that_cannot_be_run_by_itself_is_named_with_its_reason(script: Pa
 def test_the_scheduler_that_passes_of_a_loop_advance_is_restored(script: Path) -> None:
     loop = TrainerLoop(script)
     assert loop.step is not None
-    assert held([loop.step]).schedulers == [loop.parts.warmup]
+    assert reachable_objects([loop.step]).schedulers == [loop.parts.warmup]
 
 
 def test_own_modules_are_compiled_without_a_bytecode_cache(script: Path) -> None:

@@ -14,7 +14,7 @@ from grpo_doctor.compare import Arm, Comparison, compare
 from grpo_doctor.compare.arms import Change
 from grpo_doctor.compare.overlay import overlays
 from grpo_doctor.compare.summary import names, render
-from grpo_doctor.compare.weights import Moved
+from grpo_doctor.compare.weights import WeightChange
 from grpo_doctor.diagnosis.catalogue import home, report_names
 from grpo_doctor.report.model import Options
 from tests.browser import well_seen
@@ -32,8 +32,8 @@ def better() -> Comparison:
     base.samples, new.samples = {0: answers(1, "2", "3")}, {0: answers(1, "2", "4")}
     found = compared(base, new)
     found.weights = [
-        Moved(name="model.lm_head", change=0.02, norm=3.5),
-        Moved(name="model.embed", change=0.0, norm=2.0),
+        WeightChange(name="model.lm_head", change=0.02, norm=3.5),
+        WeightChange(name="model.embed", change=0.0, norm=2.0),
     ]
     return found
 

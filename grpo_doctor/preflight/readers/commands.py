@@ -42,7 +42,7 @@ def _commands(script: Definitions) -> Iterator[Command]:
     for words in script.lists:
         if words.lineno and len(said := _words(words, script)) > 2 and _starts(said):
             yield Command(said, words.lineno)
-    yield from _given_as_text(script)
+    yield from _flags_in_text(script)
     starting = (call for name, call in script.calls if name in STARTS and call.args and call.lineno)
     for call in islice(starting, MANY):
         script.at = call.lineno
@@ -51,7 +51,7 @@ def _commands(script: Definitions) -> Iterator[Command]:
             yield Command(text, call.lineno - 1)
 
 
-def _given_as_text(script: Definitions) -> Iterator[Command]:
+def _flags_in_text(script: Definitions) -> Iterator[Command]:
     """Yield commands whose flags are passed to a function as one text, as in slime's scripts."""
     given = [(name, call, v) for name, call in script.calls if call.lineno for v in (*call.args, *_values(call))]
     begun = ((name, call, v) for name, call, v in given[:CALLS] if isinstance(v, _PUT_TOGETHER) and _flag(v, script))

@@ -18,7 +18,7 @@ from ..launch import Entry, Launch
 from .document import read_document
 from .modules import as_dict, is_dict, name_of
 from .nearby_files import beside, text_of
-from .symbols import MAPPINGS, Branch, Change, Gathered
+from .symbols import MAPPINGS, Branch, Change, Symbols
 
 PATIENCE = 500
 """Maximum number of name lookups per setting, because names can refer to each other in a cycle."""
@@ -40,7 +40,7 @@ _DOCUMENT = re.compile(
 )
 
 
-class Definitions(Gathered):
+class Definitions(Symbols):
     """Resolves the names of a script and of modules in the same folder.
 
     Attributes:
@@ -57,7 +57,7 @@ class Definitions(Gathered):
         self.deciding: list[Branch] = []
         self._around: dict[int, list[Branch]] = {}
 
-    def meant(self) -> list[tuple[str, ast.expr, int]]:
+    def instantiated_fields(self) -> list[tuple[str, ast.expr, int]]:
         """Return the fields of classes that the script instantiates, or that it passes to a parser."""
         found: list[tuple[str, ast.expr, int]] = []
         seen: set[str] = set()
@@ -102,7 +102,7 @@ class Definitions(Gathered):
             case ast.Call(func=ast.Name(id=name), args=[_, *_, value]) if "env" in name.lower():
                 return value  # a custom function that reads an environment variable with a default
             case ast.Subscript(value=ast.Name(id=owner), slice=ast.Constant(value=str(name))) if owner in self.takers:
-                return agreed(self._given(self.takers[owner], name))
+                return agreed(self._passed_values(self.takers[owner], name))
             case ast.Subscript(value=owner, slice=ast.Constant(value=str(name))):
                 return self._item(owner, name) or self._loaded(node)
             case ast.Call(func=ast.Attribute(value=owner, attr="get"), args=[ast.Constant(value=str(name)), *_]):
@@ -241,10 +241,10 @@ class Definitions(Gathered):
     def _values_of(self, name: str) -> list[tuple[int, ast.expr, bool | None]]:
         """Return the values assigned to a name, each with its line and whether the assignment certainly runs.
         Assignments that do not run are omitted."""
-        given = [(line, value, self.taken(line)) for line, value in self.values.get(name, [])[-VALUES:]]
+        given = [(line, value, self.runs_before(line)) for line, value in self.values.get(name, [])[-VALUES:]]
         return [each for each in given if each[2] is not False]
 
-    def taken(self, line: int) -> bool | None:
+    def runs_before(self, line: int) -> bool | None:
         """Return whether a line runs before the current line: True, False, or None if unknown.
 
         Options that are not passed have their defaults.
@@ -269,12 +269,12 @@ class Definitions(Gathered):
     def _passed(self, name: str) -> ast.expr | None:
         """Return the value that the script passes for a parameter if all calls agree; otherwise, the default of the
         parameter."""
-        passed = self._given({function for function, _ in self.parameters.get(name, [])}, name)
+        passed = self._passed_values({function for function, _ in self.parameters.get(name, [])}, name)
         return agreed([v for v in passed if not (isinstance(v, ast.Name) and v.id == name)]) or agreed(
             [value for _, value in self.parameters.get(name, [])]
         )
 
-    def _given(self, functions: set[str], name: str) -> list[ast.expr]:
+    def _passed_values(self, functions: set[str], name: str) -> list[ast.expr]:
         """Return the values that the script's calls of these functions pass under a name."""
         calls = (call for function in functions for call in self._calls_of.get(function, ()))
         return [keyword.value for call in calls for keyword in call.keywords if keyword.arg == name]
@@ -288,7 +288,7 @@ class Definitions(Gathered):
         return found
 
     def _item(self, owner: ast.expr, name: str) -> ast.expr | None:
-        puts = (c for c in self.changes_of(owner) if c.key == name and not c.least and self.taken(c.line))
+        puts = (c for c in self.changes_of(owner) if c.key == name and not c.least and self.runs_before(c.line))
         put = next((c.value for c in puts if not _mentions(c.value, owner)), None)
         if put is not None:
             return put
@@ -353,7 +353,7 @@ class Definitions(Gathered):
                     since = since and change.line < self.at
                 elif change.inside:
                     continue
-                if since and self.taken(change.line) is not False:
+                if since and self.runs_before(change.line) is not False:
                     found.append(change)
             if made is None:
                 break

@@ -76,7 +76,7 @@ class Lexer:
     def statements(self) -> Iterator[Statement]:
         while self.at < len(self.text):
             spent()
-            if not (self._quoted() or self._substitution() or self._aside()):
+            if not (self._quoted() or self._substitution() or self._not_an_argument()):
                 self._plain()
             yield from self.done
             self.done.clear()
@@ -157,7 +157,7 @@ class Lexer:
             self._go(empty.end())
         return empty is not None
 
-    def _aside(self) -> bool:
+    def _not_an_argument(self) -> bool:
         """Process comments, redirections and here-documents, which are not arguments."""
         text, at = self.text, self.at
         if text[at] == "#" and self.word is None:

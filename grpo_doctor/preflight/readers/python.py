@@ -87,7 +87,7 @@ def read_modules(
     launches = [script.launch(call) for call in script.configuring[:MANY]] or [script.loose()]
     notes += script.unread_documents()
     code = code_of([node for tree in script.trees for node in statements(tree)], script.calls)
-    launches += script.documents_held()
+    launches += script.embedded_documents()
     for launch in launches:
         launch.entries += code
     for launch in launches:
@@ -103,9 +103,9 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
 
     Raises `ReadError`.
     """
-    script, notes = _lies_beside(text, path)
+    script, notes = _script_at(text, path)
     given = {script.also.get(key, key): value for key, value in given.items()}
-    script = script.given({k: v for k, v in given.items() if isinstance(v, bool | int | float | str)})
+    script = script.with_options({k: v for k, v in given.items() if isinstance(v, bool | int | float | str)})
     if script.configuring:
         launch = script.launch(script.configuring[0])
     elif any(CONFIGURES.search(name) and script.origins[name] != OWN for name in script.origins):
@@ -124,7 +124,7 @@ def started(text: str, path: Path, given: Mapping[str, Any]) -> Launch:
 
 
 @lru_cache(maxsize=4)
-def _lies_beside(text: str, path: Path) -> tuple[_Script, list[str]]:
+def _script_at(text: str, path: Path) -> tuple[_Script, list[str]]:
     """Parse a script in the same folder. The result is cached, because several commands in one file may start the
     script."""
     return _script([(plain(text), 0)], path)
@@ -166,7 +166,7 @@ class _Script(Definitions):
         found = [call for name, call in self.calls if names.search(name) and call.keywords]
         return [call for call in found if call.lineno] or found
 
-    def given(self, values: Mapping[str, Any]) -> _Script:
+    def with_options(self, values: Mapping[str, Any]) -> _Script:
         """Return a copy of the script with values for some of its options."""
         started = copy(self)
         started.said = dict(values)
@@ -190,7 +190,7 @@ class _Script(Definitions):
                 found.append(f"they are in the file given by --{name} (line {line})")
         return found
 
-    def documents_held(self) -> list[Launch]:
+    def embedded_documents(self) -> list[Launch]:
         """Return a launch for each dictionary with the content of a verl document, as in scripts for Agent
         Lightning."""
         found: list[Launch] = []
@@ -218,10 +218,10 @@ class _Script(Definitions):
         known_as = name if self._library(call) else "script"
         launch = Launch(f"{known_as} {self.imports}", line=call.lineno)
         set_later = [each for each in self.attributes if each[0] in self._names_of(call)]
-        for _, attribute, value, line in (each for each in set_later if self.taken(each[3])):
+        for _, attribute, value, line in (each for each in set_later if self.runs_before(each[3])):
             self.add(launch, attribute, value, line)
         self._keywords(launch, "", call)
-        for _, attribute, value, line in (each for each in set_later if self.taken(each[3]) is None):
+        for _, attribute, value, line in (each for each in set_later if self.runs_before(each[3]) is None):
             self.add(launch, attribute, value, line)
         for field, value, line in self.classes.get(name, []):
             self.add(launch, field, value, line)
@@ -280,7 +280,7 @@ class _Script(Definitions):
         """Add the items of ``**node`` to a launch. If a key occurs more than once, the last item takes precedence.
         Items in a branch that may not run come last."""
         changes = self.changes_of(node) if depth < 5 else []
-        sure = [change for change in changes if self.taken(change.line) and not change.least]
+        sure = [change for change in changes if self.runs_before(change.line) and not change.least]
         for change in sure:
             self._put(launch, prefix, change, depth)
         spread = self.spread(node) if depth < 5 else None
@@ -371,7 +371,7 @@ class _Script(Definitions):
         self._declared_by_name(launch)
         self._dictionaries(launch)
         self._calls(launch)
-        for name, value, line in self.meant():
+        for name, value, line in self.instantiated_fields():
             self.add(launch, name.lower(), value, line)
         self._parameters_of_functions(launch)
         for document, line in self.documents:
@@ -417,7 +417,7 @@ class _Script(Definitions):
         for turns in islice(filter(None, groups), MANY):
             self.add(launch, "rollouts_per_group", turns, turns.lineno)
         for name, call in self.calls:
-            if name in ALONE or _tells(name, call):
+            if name in ALONE or _sets_training(name, call):
                 of_class = name not in ALONE and name[:1].isupper()
                 self._keywords(launch, "" if of_class else f"{ALONE.get(name, 'call')}.", call)
             elif call.args and call.lineno and name in self.ordered:
@@ -435,12 +435,12 @@ class _Script(Definitions):
         The value of a parameter is the value that the script passes or, if it passes none, the default. The parameters
         of other functions are marked as vague."""
         said = {entry.key for entry in launch.entries}
-        for function, name, value, line in sorted(self.defaults, key=lambda default: _standing(default[0])):
+        for function, name, value, line in sorted(self.defaults, key=lambda default: _rank(default[0])):
             key = name.lower()
-            if _standing(function) == 2 and key not in said:
+            if _rank(function) == 2 and key not in said:
                 launch.vague.add(key)
             said.add(key)
-            passed = agreed(self._given({function}, name)) if _standing(function) == 0 else None
+            passed = agreed(self._passed_values({function}, name)) if _rank(function) == 0 else None
             self.add(launch, key, passed or value, passed.lineno if passed else line)
 
     def _held_out(self) -> set[ast.AST]:
@@ -459,12 +459,12 @@ def _loads_adapter(call: ast.Call) -> bool:
     return False
 
 
-def _standing(function: str) -> int:
+def _rank(function: str) -> int:
     """Return a rank for how likely a parameter of this function is a training setting; 0 is the most likely."""
     return 0 if _TRAINS.search(function) else 1 if function == "__init__" else 2
 
 
-def _tells(name: str, call: ast.Call) -> bool:
+def _sets_training(name: str, call: ast.Call) -> bool:
     """Return whether a call has an argument that can only be a setting: a group size, or the learning rate of a
     settings class."""
     given = [keyword.arg or "" for keyword in call.keywords]

@@ -53,7 +53,7 @@ class Change(NamedTuple):
     least: bool = False
 
 
-class Gathered:
+class Symbols:
     """The definitions in the syntax trees of a script and its imported modules. Line numbers in imported modules are
     0."""
 
@@ -238,7 +238,7 @@ class Gathered:
                 continue
             default = _default_of_field(value)
             self.parameters.setdefault(argument.arg, []).append((function.name, default))
-            nothing = isinstance(default, ast.Constant) and _says_nothing(argument.arg, default.value)
+            nothing = isinstance(default, ast.Constant) and _is_placeholder(argument.arg, default.value)
             if not ELSEWHERE.search(function.name) and argument.arg != "k" and not nothing:  # ``k`` may count lookups
                 self.defaults.append((function.name, argument.arg, default, value.lineno))
 
@@ -296,7 +296,7 @@ _FIELDS = frozenset("field Field Option Argument ib attrib Factory HfArg".split(
 """Names of calls that declare the default of a field or an option, in dataclasses, pydantic, attrs and typer."""
 
 
-def _says_nothing(name: str, value: object) -> bool:
+def _is_placeholder(name: str, value: object) -> bool:
     """Return whether a parameter's default is not a setting. A switch, an index, or a number that avoids a division by
     0 is not a setting."""
     return (type(value) is int and value <= 1) or (

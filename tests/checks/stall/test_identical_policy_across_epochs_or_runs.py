@@ -1,7 +1,7 @@
 import pytest
 
 from grpo_doctor.compare import Comparison
-from grpo_doctor.compare.weights import Moved
+from grpo_doctor.compare.weights import WeightChange
 from grpo_doctor.run import Run
 from tests.compare.pairs import answers, arm, compared, reward, run
 
@@ -37,7 +37,7 @@ def test_weights_that_did_not_move(change: float, count: int) -> None:
     from grpo_doctor.diagnosis.catalogue import load
 
     base = arm(run(reward_mean=reward(0)))
-    found = Comparison(base=base, new=base, weights=[Moved(name=n, change=change, norm=1.0) for n in "ab"])
+    found = Comparison(base=base, new=base, weights=[WeightChange(name=n, change=change, norm=1.0) for n in "ab"])
     across = load().checks["STL002"].across
     assert across is not None
     told = across(found)
