@@ -196,7 +196,7 @@ def test_a_pass_on_a_few_rows_rules_nothing_out(rows: int, left_out: bool) -> No
     assert ("rollout engine and trainer disagree" not in [r.name for r in entropy.rivals]) is left_out
 
 
-def test_the_remedy_of_the_cause_of_a_constant_reward_comes_before_a_check_of_the_reward() -> None:
+def test_the_remedy_of_a_constant_reward_comes_before_checking_the_reward() -> None:
     told = diagnose(make_run(reward_mean="0x24", reward_std="0x24", truncated_rate="1x24"))
     assert (told.outcome, told.cause) == ("REW001", "LEN003")
     assert [remedy.id for remedy in told.findings[0].remedies][:2] == ["raise-response-limit", "check-the-reward"]

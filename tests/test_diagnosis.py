@@ -421,7 +421,7 @@ def test_a_constant_series_is_reported_as_constant() -> None:
     assert "No evidence of learning: the success rate is 0 on all 20 rows." in told
 
 
-def test_a_run_that_improves_although_responses_are_truncated_is_not_without_problems() -> None:
+def test_an_improving_run_with_truncated_responses_has_a_problem() -> None:
     run = make_run(reward_mean=[0.1 + 0.02 * row for row in range(40)], truncated_rate="0.3x40")
     found = diagnose(run)
     assert found.verdict == "healthy"
@@ -507,9 +507,7 @@ def test_a_run_without_evidence_ends_with_the_next_step(columns: dict[str, Any],
         (213, " (smallest detectable change: 213)."),
     ],
 )
-def test_a_rise_that_only_correlated_noise_explains_is_not_below_the_detectable_change(
-    detectable: float, said: str
-) -> None:
+def test_a_rise_from_correlated_noise_may_exceed_the_detectable_change(detectable: float, said: str) -> None:
     rise = Outcome(rows=30, first=158, now=370, shown=detectable, lean=0.9)
     assert shown({"reward_mean": rise}, False) == f"No evidence of learning: the reward changed from 158 to 370{said}"
 
@@ -598,7 +596,7 @@ def test_an_active_risk_in_a_vital_series_is_named_in_place_of_no_problem() -> N
     assert "The KL to the reference model was 0.5 nats/token on the first row" in far
 
 
-def test_the_next_step_of_a_short_run_whose_reward_ends_at_0_is_the_reward_function() -> None:
+def test_the_next_step_after_a_reward_of_0_is_the_reward_function() -> None:
     first = "Check the reward function, answer extraction, prompt template and EOS first."
     assert diagnose(make_run(reward_mean="0.1 0 0")).headline.endswith(first)
     assert diagnose(make_run(reward_mean="0.1 0 0.1")).headline.endswith("Train for more steps.")
@@ -618,9 +616,7 @@ def test_an_unfinished_run_is_reported_as_that_with_and_without_a_result(planned
         ("0.69->0.55x40", "healthy", "The policy improved: the loss is 0.566, below the initial value ln 2"),
     ],
 )
-def test_a_loss_alone_proves_learning_in_preference_training_only_below_that_of_equal_margins(
-    loss: str, verdict: str, said: str
-) -> None:
+def test_a_preference_loss_proves_learning_only_below_ln_2(loss: str, verdict: str, said: str) -> None:
     run = make_run({}, loss=loss)
     run.run_type = "preference"
     diagnosis = diagnose(run)
@@ -693,7 +689,7 @@ def test_a_loss_that_was_always_far_below_ln_2_shows_no_learning(first: float, v
 
 
 @pytest.mark.parametrize(("seed", "learns"), [(0, False), (1, True)])
-def test_pairs_that_are_learned_are_not_said_to_be_unlearned(seed: int, learns: bool) -> None:
+def test_learned_pairs_do_not_trigger_the_check_of_pairs(seed: int, learns: bool) -> None:
     """The last losses are near ln 2 in both runs; over the whole run, only one is below it beyond the noise."""
     rng = random.Random(seed)
     run = make_run(loss=[0.693 - 0.009 * min(n / 400, 1) + rng.gauss(0, 0.02) for n in range(600)])

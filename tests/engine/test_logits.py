@@ -37,7 +37,7 @@ def test_top_five_is_exact_with_ties_and_in_the_last_ragged_group() -> None:
     assert largest_five(rows, maxima).tolist() == [[9.0, 3.0, 3.0, 0.0, 0.0], [5.0, 5.0, 5.0, 5.0, 0.0]]
 
 
-def test_tokens_that_cannot_be_drawn_count_for_nothing() -> None:
+def test_tokens_of_probability_0_do_not_change_the_entropy() -> None:
     logits = torch.full((1, 10), -math.inf)
     logits[0, :6] = 0.0
     assert logit_statistics(logits).entropy.item() == pytest.approx(math.log(6), abs=1e-6)
@@ -54,7 +54,7 @@ def test_logits_far_from_zero_and_far_apart(offset: float, spread: float) -> Non
     torch.testing.assert_close(found.normaliser.double(), logits.double().logsumexp(-1), atol=1e-4, rtol=0)
 
 
-def test_tokens_that_cannot_be_drawn_next_to_logits_far_from_zero() -> None:
+def test_tokens_of_probability_0_next_to_logits_far_from_0() -> None:
     logits = torch.tensor([[-math.inf] * 4 + [500.0, 500.0], [-math.inf] * 4 + [-500.0, -500.0]])
     found = logit_statistics(logits)
     assert found.entropy.tolist() == pytest.approx([math.log(2)] * 2, abs=1e-4)

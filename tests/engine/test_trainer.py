@@ -139,7 +139,7 @@ def test_weights_that_are_not_finite_end_the_run_in_words(make_engine: Make) -> 
         trainer.step()
 
 
-def test_the_kl_share_of_the_gradient_is_measured_on_every_so_manieth_sampled_step(make_engine: Make) -> None:
+def test_measures_the_kl_share_of_the_gradient_at_an_interval(make_engine: Make) -> None:
     trainer = Trainer(make_engine(easy=True, record_every=2, kl_grad_share_every=2))
     measured = [trainer.step()[0].kl_grad_share is not None for _ in range(7)]
     assert measured == [False, False, True, False, False, False, True]

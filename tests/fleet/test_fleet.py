@@ -179,7 +179,7 @@ def test_each_line_opens_the_page_of_its_run(sweep: Path, tmp_path: Path) -> Non
     assert "<article" in pages[0].read_text(encoding="utf-8")
 
 
-def test_processes_say_what_this_process_says(sweep: Path) -> None:
+def test_worker_processes_give_the_same_output(sweep: Path) -> None:
     few = [str(sweep / f"run-{number:04}") for number in range(3)]
     assert told(*few, "-j", "2") == told(*few, "-j", "1")
 

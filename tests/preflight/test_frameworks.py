@@ -225,7 +225,9 @@ def test_prompts_per_update_follow_the_version(
 
 
 @pytest.mark.parametrize(("name", "text", "expected"), MEANT)
-def test_keys_mean_what_the_framework_says(tmp_path: Path, name: str, text: str, expected: dict[str, Any]) -> None:
+def test_keys_have_the_meaning_of_their_framework(
+    tmp_path: Path, name: str, text: str, expected: dict[str, Any]
+) -> None:
     (tmp_path / name).write_text(text)
     (found,) = read(tmp_path / name)
     judge(found, name)

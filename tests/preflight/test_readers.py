@@ -337,7 +337,7 @@ def test_arguments_that_the_shell_does_not_pass_are_named(tmp_path: Path) -> Non
     assert (finding.severity, finding.lines) == ("error", [3])
 
 
-def test_the_line_of_a_setting_in_a_document_that_a_script_writes_is_that_of_the_script(tmp_path: Path) -> None:
+def test_a_setting_in_a_written_document_has_the_line_of_the_script(tmp_path: Path) -> None:
     text = "set -e\ncat <<EOF > c.yaml\nnum_generations: 1\nlearning_rate: 1e-6\nEOF\n"
     (path := tmp_path / "a.sh").write_text(text, encoding="utf-8")
     assert read(path)[0].lines["group_size"] == 3
@@ -557,7 +557,7 @@ def test_an_f_string_of_python_3_12_is_read_and_no_error(tmp_path: Path, quoted:
     ("script", "trained"),
     [("", False), ("model = PeftModel.from_pretrained(base, 'out/sft', is_trainable=True)\n", None)],
 )
-def test_an_adapter_that_no_setting_tells_is_unknown(tmp_path: Path, script: str, trained: bool | None) -> None:
+def test_an_adapter_without_a_setting_is_unknown(tmp_path: Path, script: str, trained: bool | None) -> None:
     text = f"from trl import GRPOConfig\n{script}GRPOConfig(num_generations=8)\n"
     assert settings_of(tmp_path, "a.py", text).get("use_peft") is trained
 
@@ -1506,7 +1506,7 @@ def test_an_unreadable_part_of_a_dictionary_is_noted(tmp_path: Path) -> None:
     assert not found.assumed
 
 
-def test_a_document_refers_to_what_the_command_says(tmp_path: Path) -> None:
+def test_a_document_refers_to_values_of_the_command(tmp_path: Path) -> None:
     (tmp_path / "conf").mkdir()
     document = (
         "algo:\n  estimator: grpo\nrollout: {n: 4, temperature: 1.0}\nactor:\n  adv_estimator: ${algo.estimator}\n"

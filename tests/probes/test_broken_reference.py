@@ -114,7 +114,7 @@ def test_filters_that_the_loss_does_not_know_are_a_warning_at_least(name: str) -
     assert [f.code for f in diagnosis.findings if f.severity != "info"] == ["GEN004"], diagnosis.findings
 
 
-def test_a_temperature_of_the_sampler_that_is_not_declared_is_the_cause_of_what_the_loss_does_not_know() -> None:
+def test_names_an_undeclared_sampling_temperature_as_the_cause() -> None:
     told = [(f.code, f.severity, f.role) for f in probed("LossAtOne", "GEN").findings if f.severity != "info"]
     assert [(code, role) for code, _, role in told] == [("GEN007", "cause"), ("GEN004", "symptom")]
     assert told[0][1] == "error"

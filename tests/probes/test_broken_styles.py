@@ -27,6 +27,6 @@ def test_parts_that_are_divided_by_their_own_tokens_count_no_padding() -> None:
     assert finding("parts of the batch are divided by their own tokens", "left", "PAD002") is None
 
 
-def test_the_table_is_as_large_as_it_says() -> None:
+def test_the_table_has_its_documented_size() -> None:
     assert len({f.name for f in FAULTS}) == len(FAULTS) >= 60
     assert {style for f in FAULTS for style in f.styles.split()} == {"left", "shifted", "packed", "turns"}

@@ -279,7 +279,7 @@ class Hides(Own):
         return super().forward(tokens) if labels is None else fused(super().forward(tokens), labels)
 
 
-def test_logits_are_seen_on_their_way_into_the_loss_of_a_model_that_returns_no_others() -> None:
+def test_intercepts_logits_that_a_model_passes_only_to_its_loss() -> None:
     assert {"PAD002", "PAD004", "RAT007", "GEN005"} <= passed(probed(Labelled().adapter()))
     assert [f.code for f in probed(LabelsThePrompt().adapter(), "PAD002").findings] == ["PAD002"]
 

@@ -240,7 +240,7 @@ def compute_advantage(group: Group): ...
 """
 
 
-def test_objects_of_a_condition_and_a_decoded_text_are_found_and_a_group_object_is_no_size(tmp_path: Path) -> None:
+def test_finds_objects_of_a_condition_and_of_a_decoded_text(tmp_path: Path) -> None:
     path = tmp_path / "samples.py"
     path.write_text(SAMPLES, encoding="utf-8")
     text = written_for(path)

@@ -114,7 +114,7 @@ def test_all_five_at_once_are_all_caught() -> None:
     assert {"TOK001", "TOK006", "KL006", "PAD001", "PAD002"} <= found
 
 
-def test_the_repaired_trainer_passes_but_for_the_penalty_that_its_loss_does_not_know() -> None:
+def test_the_repaired_trainer_passes_except_for_the_sampling_penalty() -> None:
     diagnosis = run_probes(HandWritten().adapter())
     assert [(f.code, f.severity) for f in diagnosis.findings] == [("GEN004", "warning"), ("GRD001", "info")]
     assert diagnosis.verdict == "suspect"

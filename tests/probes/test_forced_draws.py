@@ -193,7 +193,7 @@ def test_names_the_fault_of_stored_log_probabilities(
     assert [(f.code, f.severity in ("error", "critical")) for f in probed(wrong, code).findings] == [(code, True)]
 
 
-def test_a_loop_that_draws_by_other_means_is_given_no_other_choice_and_left_unproven() -> None:
+def test_a_loop_with_an_unknown_sampler_is_unproven() -> None:
     trainer: Any = type("Drawn", (Loop,), {"draw": staticmethod(by_quantile)})()
     diagnosis = probed(trainer, "PAD001", "GEN005", "RAT007")
     assert diagnosis.findings == []

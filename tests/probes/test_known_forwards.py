@@ -82,7 +82,7 @@ class Engine(Reference):
         return [request.outputs[0].token_ids for request in requests]
 
 
-def test_the_temperature_that_an_engine_is_asked_for_is_compared_with_that_of_the_loss() -> None:
+def test_compares_the_temperature_of_the_engine_with_that_of_the_loss() -> None:
     class Hot(Engine):
         asked = 0.6
 

@@ -189,7 +189,7 @@ class OwnPadding:
         return str(self.inner.decode(ids))
 
 
-def test_the_padding_of_a_tokenizer_of_ones_own_is_changed_where_it_is_and_put_back() -> None:
+def test_changes_and_restores_the_padding_of_a_custom_tokenizer() -> None:
     trainer = Reference()
     own = OwnPadding(trainer.tok)
     trainer.tok = type("Both", (), {"__getattr__": lambda s, n: getattr(own, n, None) or getattr(own.inner, n)})()
@@ -287,7 +287,7 @@ class Together(Anchored):
         return self.averaged(-ratio * advantages[:, None] + self.kl_coef * self.divergence(new, anchor), mask)
 
 
-def test_the_reference_keeps_its_logits_where_finished_rows_are_filled_with_end_tokens() -> None:
+def test_the_reference_keeps_its_logits_on_rows_padded_with_end_tokens() -> None:
     diagnosis = probed(Together, "GRD001", "KL003")
     assert [f"{f.code}: {f.message}" for f in diagnosis.findings if f.severity != "info"] == []
     assert "KL003" in diagnosis.coverage.passed_codes

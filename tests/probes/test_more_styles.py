@@ -229,7 +229,7 @@ def test_a_quotient_of_probabilities_is_reported_as_what_it_risks() -> None:
     assert "(ratio 1)" in finding.message
 
 
-def test_a_penalty_is_judged_by_what_the_forwards_without_gradient_say_where_no_reference_is_named() -> None:
+def test_judges_the_penalty_by_passes_without_gradient_if_no_reference_is_named() -> None:
     assert probed(Flat(), "KL004", named=False).coverage.passed_codes == ["KL004"]
     assert [f.code for f in probed(TowardsIt(), "KL004", named=False).findings] == ["KL004"]
 

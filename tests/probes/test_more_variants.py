@@ -150,7 +150,7 @@ def test_a_wrong_variant_is_flagged_by_its_probe(
     assert (diagnosis.cause, diagnosis.verdict) == (code, "failing"), diagnosis.coverage.skipped
 
 
-def test_an_epsilon_that_leaves_less_of_rounding_than_an_ordinary_advantage_is_a_warning() -> None:
+def test_a_large_epsilon_in_the_normalisation_is_a_warning() -> None:
     def normalised(_: Reference, r: Tensor) -> Tensor:
         return (r - r.mean(1, keepdim=True)) / (r.std(1, keepdim=True, correction=0) + 1e-8)
 

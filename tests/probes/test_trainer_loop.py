@@ -219,7 +219,7 @@ def test_the_generated_adapter_of_a_right_loop_has_no_error(script: Path) -> Non
     assert _codes(script) == {}
 
 
-def test_a_loop_that_draws_with_its_own_generator_inside_a_loop_with_the_optimizer_has_no_error(script: Path) -> None:
+def test_a_generator_inside_the_optimizer_loop_has_no_error(script: Path) -> None:
     data = next(script.parent.glob("loop_data_*.py")).stem
     script.write_text(NESTED.format(data=data), encoding="utf-8")
     assert _codes(script) == {}
@@ -252,7 +252,7 @@ def test_a_mask_over_samples_that_are_collected_before_the_loop_is_found(script:
     assert _codes(_collected(script, questions=QUESTIONS[0], shift=2))["PAD002"] == "critical"
 
 
-def test_a_loop_without_training_data_is_run_on_its_own_prompt_and_trains_nothing_before(script: Path) -> None:
+def test_a_loop_without_data_runs_on_its_own_prompt(script: Path) -> None:
     loop = TrainerLoop(_collected(script, questions=QUESTIONS[1], shift=1))
     assert (len(loop.prompts or ()), "name the tools" in (loop.prompts or [""])[0], loop.whole) == (1, True, True)
     torch.manual_seed(0)

@@ -163,7 +163,7 @@ class Cut(Turns):
         return super().loss(prompts, [row[:10] for row in responses], advantages)
 
 
-def test_a_mask_of_one_turn_is_judged_where_the_loss_does_not_take_whole_conversations() -> None:
+def test_judges_the_mask_of_one_turn_if_the_loss_takes_no_conversations() -> None:
     diagnosis = run_probes(Cut().adapter("rollout", "loss"), catalogue=load().select(["PAD002"]))
     assert diagnosis.coverage.passed_codes == ["PAD002"]
     assert "PAD002 does not cover conversations with several turns: " in str(diagnosis.notes)

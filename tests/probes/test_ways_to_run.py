@@ -80,7 +80,7 @@ def test_trl_from_a_file_of_arguments_and_a_model(
     assert [p.name for p in tmp_path.iterdir()] == ["grpo_config.json"]  # neither output_dir nor anything next to it
 
 
-def test_an_argument_that_trl_does_not_have_is_named_with_the_one_that_is_meant(saved: Path, tmp_path: Path) -> None:
+def test_an_unknown_trl_argument_is_reported_with_the_nearest_name(saved: Path, tmp_path: Path) -> None:
     pytest.importorskip("trl")
     config = tmp_path / "grpo_config.json"
     config.write_text('{"num_generation": 4}', encoding="utf-8")

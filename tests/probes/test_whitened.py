@@ -76,7 +76,7 @@ def test_a_wrong_trainer_that_whitens_is_named(kind: type[Whitens], code: str, m
 
 
 @pytest.mark.parametrize("kind", [Whitens, InNumbers, WithEpsilon])
-def test_padding_that_is_taken_for_text_is_seen_where_a_lone_sample_has_no_advantage(kind: type[Whitens]) -> None:
+def test_finds_padding_counted_as_text_without_an_advantage_of_one_sample(kind: type[Whitens]) -> None:
     logits = given(attention_mask=lambda m: None)["logits"]
     own = {
         "logits": lambda s, model, ids, **more: logits(s, lambda *a, **k: Left.logits(s, *a, **k), model, ids, **more)

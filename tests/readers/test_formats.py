@@ -46,7 +46,7 @@ def test_trl_console_with_bars_ansi_fences_and_a_summary(tmp_path: Path) -> None
     }
 
 
-def test_trl_console_whose_carriage_returns_were_lost_has_the_position_of_the_last_bar(tmp_path: Path) -> None:
+def test_trl_console_without_carriage_returns_uses_the_last_bar(tmp_path: Path) -> None:
     bars = ["".join(f" {s}%|#  | {s}/43 [00:01<00:09,  1.9s/it]" for s in range(a, a + 10)) for a in (1, 11)]
     text = f"{bars[0]}\n   num_tokens: 4306.0\n  {{'loss': 0.5, 'reward': 0.25, 'kl': 0.1}}\n 10%|#  | 10/43 [00:01<00:09]x\n"
     text += f"{bars[1]}\n   num_tokens: 9306.0\n  {{'loss': 0.5, 'reward': 0.75, 'kl': 0.1}}\n"
@@ -623,7 +623,7 @@ def test_names_of_our_own() -> None:
     assert named == {name: [name] for name in named}
 
 
-def test_settings_of_an_environment_do_not_apply_to_the_policy_except_groups_and_turns() -> None:
+def test_environment_settings_apply_to_the_policy_only_for_groups_and_turns() -> None:
     names = ("env.max_steps", "env.rollout.n", "env.seed", "trainer.max_steps", "critic.optim.lr")
     assert [declared(name) for name in names] == ["max_turns", "group_size", None, "max_steps", None]
 
@@ -721,7 +721,7 @@ def test_a_success_rate_replaces_an_unrecorded_reward(tmp_path: Path) -> None:
     assert known(paid)["reward_mean"] == [1.0, 1.0]
 
 
-def test_metrics_with_their_availability_are_what_their_value_says(tmp_path: Path) -> None:
+def test_unavailable_metrics_are_unknown(tmp_path: Path) -> None:
     none = {"available": False, "reason": "not a metric of this trainer", "value": None}
     rows = [{"step": i, "reward": none, "kl": none, "loss": {"available": True, "value": 1 / i}} for i in (1, 2)]
     run = run_of(tmp_path, "x.jsonl", "\n".join(map(json.dumps, rows)))

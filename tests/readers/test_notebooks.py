@@ -80,7 +80,7 @@ def test_a_table_of_preference_training_without_margins_is_not_a_supervised_trai
         ("[20/20 39:48]", None, None),  # the bar of an evaluation
     ],
 )
-def test_the_progress_bar_tells_the_planned_steps_and_the_epochs(
+def test_the_progress_bar_gives_the_planned_steps_and_epochs(
     tmp_path: Path, bar: str, planned: int | None, epochs: list[float] | None
 ) -> None:
     run = run_of(tmp_path, "a.ipynb", notebook(TRAINER, f"<div>{bar}</div>{table('Training Loss', 'reward')}"))

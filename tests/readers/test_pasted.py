@@ -112,7 +112,7 @@ def test_drawn_tables(tmp_path: Path, text: str, steps: list[int]) -> None:
     assert (run.steps.tolist(), known(run)) == (steps, COURSE)
 
 
-def test_a_drawn_table_of_models_is_not_a_run(tmp_path: Path) -> None:
+def test_a_text_table_of_models_is_not_a_run(tmp_path: Path) -> None:
     text = "| model | reward | KL |\n|---|---|---|\n| qwen 7 | 0.5 | 0.5 |\n| llama 8 | 0.25 | 2 |\n"
     assert len(run_of(tmp_path, "x.md", text)) <= 1
 

@@ -236,7 +236,7 @@ def test_a_cell_that_overwrites_its_output_does_not_break_the_notebook(tmp_path:
 PARTS = "Metrics: {'format_reward': 1.0, 'answer_reward': 0.0, 'reward': 0.0}\n"
 
 
-def test_rewards_of_single_responses_hide_no_console_and_what_is_announced_is_held_out(tmp_path: Path) -> None:
+def test_reads_a_console_between_rewards_of_single_responses(tmp_path: Path) -> None:
     text = ""
     for i in range(12):
         text += f"GRPO Iteration {i}, Epoch 0, Training\n[MEM before] alloc=3.5\n{PARTS}"

@@ -304,7 +304,7 @@ def test_a_store_is_read_without_a_trace_next_to_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("code", "ended"), [(1, True), (0, False)])
-def test_the_console_in_a_wandb_file_says_how_the_run_ended(tmp_path: Path, code: int, ended: bool) -> None:
+def test_the_console_in_a_wandb_file_gives_the_end_of_the_run(tmp_path: Path, code: int, ended: bool) -> None:
     """The last row may be written after the traceback; a program that went on does not fail."""
     raised = ["Traceback (most recent call last):\n", '  File "a.py", line 3, in main\n', "ValueError: no tokens\n"]
     path = tmp_path / "run-1.wandb"

@@ -216,7 +216,7 @@ def test_the_decisive_chart_shows_the_series_of_the_first_sentence() -> None:
         assert shown.field == field
 
 
-def test_a_healthy_or_unjudged_page_keeps_what_the_numbers_mean_and_a_failing_one_does_not() -> None:
+def test_only_healthy_and_unjudged_pages_explain_the_numbers() -> None:
     answers = ["A reward of 0.5 is the mean over the batch."]
     pages = [
         render("html", [replace(made, answers=answers)], Options()) for made in (example.healthy(), example.diagnosis())
@@ -224,7 +224,7 @@ def test_a_healthy_or_unjudged_page_keeps_what_the_numbers_mean_and_a_failing_on
     assert ["What the numbers mean" in text for text in pages] == [True, False]
 
 
-def test_names_of_the_timeline_begin_with_their_bars_and_end_there_near_the_right_edge() -> None:
+def test_timeline_names_align_with_their_bars() -> None:
     late = example.diagnosis()
     late.findings[0].onset_step = 90
     timeline = chart_layout.drawings(charts.panels(late))[0][0]

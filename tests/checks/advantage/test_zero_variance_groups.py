@@ -128,7 +128,7 @@ def test_a_rise_to_a_reward_of_0_in_groups_that_never_differed(best: float, dead
         ("0.52 1 0.52 1 0.52 1 0.52 1", True),
     ],
 )
-def test_all_but_all_groups_lately_and_over_the_run(dead: str, fires: bool) -> None:
+def test_fires_on_zero_variance_over_recent_rows_or_the_whole_run(dead: str, fires: bool) -> None:
     limits = {"all_but_all": 0.75, "rows": 1}
     found = run_check("ADV003", zero_variance_share=dead, success_rate=[0.9] * len(series(dead)), thresholds=limits)
     assert (found is not None) is fires

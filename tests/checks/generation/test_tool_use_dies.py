@@ -26,7 +26,7 @@ def test_boundary(calls: str, fires: bool) -> None:
     assert (run_check("GEN010", tool_calls_per_response=calls) is not None) is fires
 
 
-def test_a_policy_that_learns_without_its_tool_gets_a_remark_and_one_that_falls_an_error() -> None:
+def test_unused_tools_are_a_remark_if_the_reward_rises_and_an_error_if_it_falls() -> None:
     calls = "4x30 0.1x30"
     rising = [0.2 + 0.01 * n for n in range(60)]
     falling = [0.8] * 40 + [0.1] * 20

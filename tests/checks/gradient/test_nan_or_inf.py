@@ -34,12 +34,12 @@ def test_it_stays_silent(columns: dict[str, Any]) -> None:
     assert run_check("GRD001", **columns) is None
 
 
-def test_an_infinity_that_passed_no_longer_rings_by_itself() -> None:
+def test_a_single_infinite_gradient_is_cleared() -> None:
     found = find("GRD001", grad_norm="1 inf 1x10")
     assert (found.last_step, found.cleared) == (2, True)
 
 
-def test_the_third_infinity_rings_on_its_own_step_only() -> None:
+def test_the_third_infinite_gradient_is_an_error_until_its_own_step() -> None:
     found = find("GRD001", grad_norm="1 inf 1 inf inf 1x10")
     assert (found.severity, found.last_step, found.cleared) == ("error", 5, True)
 

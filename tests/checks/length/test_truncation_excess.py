@@ -255,7 +255,7 @@ def test_exactly_at_a_threshold_of_the_length(limit: int, lengths: str, severity
         ("0.5x5 1x6", "outcome"),
     ],
 )
-def test_it_is_an_outcome_lately_and_over_the_run(cut: str, kind: str) -> None:
+def test_is_an_outcome_over_recent_rows_or_the_whole_run(cut: str, kind: str) -> None:
     assert find("LEN003", truncated_rate=cut, thresholds={"outcome_share": 0.75}).kind == kind
 
 

@@ -14,7 +14,7 @@ def test_no_gradient_with_live_groups() -> None:
     )
 
 
-def test_it_counts_on_and_begins_where_the_first_of_them_stands() -> None:
+def test_counts_consecutive_zeros_since_the_first() -> None:
     found = find("STL004", grad_norm="1x2 0x12", zero_variance_groups="2x14", groups="8x14")
     assert found.message.startswith("The gradient norm is exactly 0 on 12 steps in a row")
     assert (found.onset_step, found.detected_step) == (3, 10)
