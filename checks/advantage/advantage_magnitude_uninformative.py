@@ -1,12 +1,12 @@
 import math
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, latest, maximum, moving_max, moving_min, moving_sum, several, sqrt
+from grpo_doctor.series import Column, latest, maximum, moving_max, moving_min, moving_sum, several, sqrt, where
 
 
-def moments(groups: list[list[float]]) -> tuple[float, ...]:
+def moments(groups: list[list[float]] | None) -> tuple[float, ...]:
     """Return the number, sum and sum of squares of the reward gaps of the groups with differing rewards."""
-    ordered = [sorted(group) for group in groups if group]  # takes half the time of `max` and `min`
+    ordered = [sorted(group) for group in groups or () if group]  # takes half the time of `max` and `min`
     gaps = [gap for group in ordered if (gap := group[-1] - group[0]) > 1e-8]
     return len(gaps), sum(gaps), sum([gap * gap for gap in gaps])
 
@@ -70,10 +70,13 @@ def advantage_magnitude_uninformative(
     ## Sources
     arXiv 2503.20783 (Dr. GRPO); BoBaCai/grpo-dual, option A; TRL documentation of `scale_rewards`.
     """
-    live, first, second = (moving_sum(x, rows) for x in several(3, moments, group_rewards))
-    varies = sqrt(maximum(live * second / first**2 - 1, 0))
     sizes = several(2, lambda a: (max(a, default=math.nan), min(a, default=math.nan)), advantage_abs_values)
-    largest, smallest = moving_max(latest(sizes[0]), rows), moving_min(latest(sizes[1]), rows)
+    largest, smallest = latest(sizes[0]), latest(sizes[1])
+    alike = largest <= equal_factor * smallest  # no other row can be part of a finding
+    groups = where(alike, group_rewards, None)
+    live, first, second = (moving_sum(x, rows) for x in several(3, moments, groups))
+    varies = sqrt(maximum(live * second / first**2 - 1, 0))
+    largest, smallest = moving_max(largest, rows), moving_min(smallest, rows)
     blind = (live >= least_groups) & (varies > variation) & (largest <= equal_factor * smallest)
     return fires(
         blind,

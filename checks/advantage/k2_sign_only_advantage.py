@@ -1,7 +1,7 @@
 from typing import Any
 
 from grpo_doctor import Fires, check, fires
-from grpo_doctor.series import Column, each, total
+from grpo_doctor.series import Column, each, total, where
 
 
 @check("ADV001", severity="warning", explains=("ADV002",))
@@ -56,7 +56,8 @@ def k2_sign_only_advantage(
     ## Sources
     beita6969/colab-grpo (whose author blamed the group size; the log shows GEN001); arXiv 2510.00977; arXiv 2503.20783.
     """
-    signs = each(lambda values: _signs_only(values, unit_distance), advantage_abs_values)
+    sizes = where(group_size == 2, advantage_abs_values, None)
+    signs = each(lambda values: _signs_only(values, unit_distance), sizes)
     live, alike = total(signs >= 0), total(signs == 1)
     return fires(
         (group_size == 2) & (live >= hold) & (alike >= sign_only_share * live),

@@ -5,15 +5,17 @@ import numpy as np
 
 from grpo_doctor import Fires, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, Trend, best, each, latest, lowest, recent_mean, row, total, where, words
+from grpo_doctor.series import Column, Trend, best, fold, latest, lowest, recent_mean, row, total, where, words
 
 
-def largest_other_component(components: Any, reward: Any) -> float:
-    """Return the largest component other than the one that equals the reward, or NaN if there is none."""
-    parts = {name: value for name, value in (components or {}).items() if isinstance(value, int | float)}
-    near = 1e-6 * max(1.0, abs(reward))
-    alone = {name for name, value in parts.items() if abs(value - reward) <= near}
-    return max((abs(parts[name]) for name in parts.keys() - alone), default=math.nan) if alone else math.nan
+def other_component(found: float, components: Any, reward: Any) -> tuple[float, float]:
+    """Return 1 from the first row on which a component equals the reward and another component is not 0; before, 0."""
+    if not found:
+        parts = {name: value for name, value in (components or {}).items() if isinstance(value, int | float)}
+        near = 1e-6 * max(1.0, abs(reward))
+        alone = {name for name, value in parts.items() if abs(value - reward) <= near}
+        found = float(bool(alone) and any(abs(parts[name]) > 0 for name in parts.keys() - alone))
+    return found, found
 
 
 NAMES = {
@@ -105,12 +107,8 @@ def reward_hacking_divergence(
     """
     rose = reward_trend.gained & ~reward_trend.fallen & (row(reward_mean) >= early_rewards)
     held = (total(eval_score == eval_score) >= rows) & ~eval_trend.fallen
-    fell, lost, flat, alone = (
-        False,
-        False,
-        False,
-        ~(best(each(largest_other_component, reward_components, reward_mean)) > 0),
-    )
+    alone = fold(other_component, float, reward_components, reward_mean) == 0
+    fell, lost, flat = False, False, False
     name, since, level_of, best_of = "", math.nan, math.nan, math.nan
     for field, metric, trend in (
         ("eval_score", eval_score, eval_trend),

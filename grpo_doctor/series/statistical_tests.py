@@ -39,13 +39,15 @@ def shift_p(exposed: Sequence[float], outcome: Sequence[float]) -> float:
 
 LAST = 200
 """Maximum number of transitions in a permutation test, because the cost of the test must not grow with the run."""
+_BITS = (1 << LAST) - 1
 
 
 class Pairs(NamedTuple):
-    """The last transitions, the total number of transitions, and the most recently computed p-value."""
+    """The last transitions as bits, the newest last, the total number of transitions, and the most recently computed
+    p-value."""
 
-    exposed: tuple[float, ...] = ()
-    outcome: tuple[float, ...] = ()
+    exposed: int = 0
+    outcome: int = 0
     seen: int = 0
     p: float = 1.0
 
@@ -54,10 +56,11 @@ class Pairs(NamedTuple):
         """Add a transition, and return the circular-shift p-value of the transitions so far. A `fold` calls this method
         on each row. The p-value is computed on demand."""
         if known:
-            exposures = (*pairs.exposed[1 - LAST :], float(exposed == 1))
-            outcomes = (*pairs.outcome[1 - LAST :], float(outcome))
+            exposures = (pairs.exposed << 1 | bool(exposed == 1)) & _BITS
+            outcomes = (pairs.outcome << 1 | bool(outcome)) & _BITS
             seen, p = pairs.seen + 1, pairs.p
             if wanted and (seen <= LAST or seen % 50 == 0):
-                p = shift_p(exposures, outcomes)
+                rows = min(seen, LAST)
+                p = shift_p(*([float(digit) for digit in f"{bits:0{rows}b}"] for bits in (exposures, outcomes)))
             pairs = Pairs(exposures, outcomes, seen, p)
         return pairs, pairs.p
