@@ -19,7 +19,6 @@ from ..readers.log_names import is_passed_over
 from .configuration import Configuration, understand
 from .frameworks import HAND_WRITTEN, frameworks
 from .launch import LARGEST_SCRIPT, Command, Items, Launch
-from .readers import dockerfile
 from .readers.document import read_document
 from .readers.includes import documents
 from .readers.makefile import makefile
@@ -43,10 +42,6 @@ _PASSES = re.compile(r"\s--?[a-z]|\s[+\w]+[.\w]*=|\.(?:py|sh)\b")
 """Matches a command that passes settings, or that starts a program that may contain settings."""
 MARKDOWN = (".md", ".markdown")
 _MAKEFILE = re.compile(r"(?:GNU)?[Mm]akefile|.*\.mk")
-_RECIPES = ((_MAKEFILE, makefile), (dockerfile.NAMES, dockerfile.dockerfile))
-"""Patterns for the names of recipe files, each with the function that converts such a file to a shell script."""
-_INPUT = re.compile(r"\$\{\{\s*(?:github\.event\.)?inputs\.([\w\-]+)\s*\}\}")
-"""Matches a placeholder for an input of a GitHub workflow or an Azure job."""
 COMMANDS = 100
 """Maximum number of commands that are read from a file that is not a shell script."""
 _ENVIRONMENT = "pyvenv.cfg"
@@ -129,9 +124,7 @@ def _text(path: Path) -> str:
 
 def _of_document(found: list[Launch]) -> Iterator[Command]:
     """Yield the commands in a document, such as a SkyPilot or Kubernetes job."""
-    entries = found[0].entries if found else []
-    given = {e.key.removesuffix(".default").rsplit("inputs.", 1)[-1]: e.value for e in entries if "inputs." in e.key}
-    for entry in entries:
+    for entry in found[0].entries if found else []:
         value = entry.value
         if isinstance(value, list) and sum(str(word).startswith("--") for word in value) > 1:
             yield Command([str(word) for word in value], entry.line)
@@ -139,7 +132,6 @@ def _of_document(found: list[Launch]) -> Iterator[Command]:
         lines = value.lines if isinstance(value, Items) else repeat(entry.line)
         for text, line in zip(value if isinstance(value, list) else [value], lines, strict=False):
             if isinstance(text, str) and _COMMAND.search(text) and _PASSES.search(text):
-                text = _INPUT.sub(lambda said: str(given.get(said[1], said[0])), text)
                 yield Command(text, line - ("\n" not in text))
 
 
@@ -207,9 +199,9 @@ def _launches(path: Path, text: str) -> list[Launch]:
             return read_shell(text, path)
         case suffix if suffix in MARKDOWN:
             return _markdown(text, path)
-    as_script = next((written for names, written in _RECIPES if names.fullmatch(path.name)), None)
-    launches = read_shell(as_script(text) if as_script else text, path)
-    if as_script or any(launch.entries or launch.absent for launch in launches):
+    recipes = _MAKEFILE.fullmatch(path.name) is not None
+    launches = read_shell(makefile(text) if recipes else text, path)
+    if recipes or any(launch.entries or launch.absent for launch in launches):
         return launches
     if not path.suffix:  # for example, standard input
         with suppress(ReadError):

@@ -1231,21 +1231,7 @@ KINDS = [
         )
         for flags in ("--config-name=own", "--config-path=config --config-name='own.yaml'")
     ),
-    # instructions of Docker
-    ({"Dockerfile": 'FROM x\nCMD ["python", "grpo.py", "--group_size", "6", "--lr", "1e-6"]\n'}, {"group_size": 6}),
-    (
-        {"Dockerfile.b": 'ENV K 6\nENTRYPOINT ["python", "grpo.py"]\nCMD ["--group_size=6", "--lr", "1e-6"]\n'},
-        {"group_size": 6, "learning_rate": 1e-6},
-    ),
-    ({"Dockerfile": "ARG K=6\nRUN x && \\\n  python grpo.py --group_size $K --lr 1e-6\n"}, {"group_size": 6}),
-    # what a workflow of GitHub fills in, and the documents that a ConfigMap holds
-    (
-        {
-            "a.yml": "on: {workflow_dispatch: {inputs: {k: {default: '6'}}}}\njobs:\n  t:\n    steps:\n    - run: |\n"
-            "        python grpo.py --group_size ${{ inputs.k }} --lr 1e-6\n"
-        },
-        {"group_size": 6},
-    ),
+    # the documents that a ConfigMap holds
     (
         {"a.yaml": "kind: ConfigMap\ndata:\n  c.yaml: |\n    group_size: 6\n    lr: 1e-6\n    beta: 0.1\n"},
         {"group_size": 6},
