@@ -50,8 +50,8 @@ def _once(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def home(name: str) -> Path:
-    """Return the folder of check files or reports, which is inside the package in a wheel, and next to the package in a
-    checkout."""
+    """Return the folder of check files or reports. In a wheel, the folder is inside the package; in a checkout, it is
+    next to the package."""
     inside = _HERE / name
     return inside if inside.is_dir() else _HERE.parent / name
 
@@ -217,7 +217,7 @@ class Catalogue:
         return self.checks.get(word.upper()) or next((c for c in self.checks.values() if c.name == word.lower()), None)
 
     def matches(self, check: Check, words: Iterable[str]) -> bool:
-        """Return whether any entry of ``words`` (a code, a code prefix, a name or a family) matches this check."""
+        """Return whether any of ``words`` (a code, a code prefix, a name or a family) matches this check."""
         return any(check.code.startswith(w.upper()) or w.lower() in (check.name, check.family) for w in words)
 
     def select(self, select: Iterable[str] = (), ignore: Iterable[str] = (), preview: bool = False) -> Catalogue:
@@ -272,7 +272,7 @@ def load_family(family: str) -> Catalogue:
 
 
 def report_names() -> list[str]:
-    """Return the names of the report formats, each of which is one file."""
+    """Return the names of the report formats. Each format is one file."""
     return [p.stem for p in python_files(home("reports"))]
 
 

@@ -1,6 +1,6 @@
 """Checks and findings.
 
-A check file describes one issue under one code. A check file contains at most one function of each kind: ``@check`` (a
+A check file describes one issue under one code. It contains at most one function of each kind: ``@check`` (a
 predicate over columns), ``@conclude`` (over other findings), ``@probe`` (over entry points of a trainer), ``@across``
 (over the two sides of a comparison). The docstring of the first function is the page of the issue. The probe of a check
 ``x.py`` is in ``x_probe.py`` in the same folder.
@@ -40,9 +40,9 @@ ACROSS = "Across runs"
 """Heading of the section on comparisons, on the page of a check."""
 
 Kind = Literal["outcome", "defect", "risk", "remark"]
-"""The kind of an issue. An outcome is a failure of the run. A defect is a wrong computation, regardless of the curve's
-shape. A risk is a setting or state that often does harm. If the run learns anyway, a risk is at most a warning. A
-remark is information only."""
+"""The kind of an issue. An outcome is a failure of the run. A defect is a wrong computation, whatever the curves show.
+A risk is a setting or state that often causes damage. If the run learns anyway, a risk is at most a warning. A remark
+is information only."""
 SPECIAL = frozenset(("events", "samples", "step", *STANDING))
 """Parameter names that are not record fields: the row's events, samples and step, and the state of success.
 
@@ -87,7 +87,7 @@ class Confidence(IntEnum):
 
 
 class Rival(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An alternative explanation of the same records, and the test that distinguishes it from the finding.
+    """An alternative explanation of the same records, with the test that distinguishes it from the finding.
 
     ``ruled_out_by``: the check that fires if this explanation is correct; if that check ran and passed, the log
         contradicts the explanation.
@@ -166,7 +166,7 @@ class Finding(msgspec.Struct, kw_only=True):
 
     @property
     def action(self) -> str:
-        """Return the first remedy, or else a test that decides between the explanations."""
+        """Return the first remedy or, without a remedy, a test that decides between the explanations."""
         if self.remedies:
             return self.remedies[0].title
         if self.rivals:
@@ -252,7 +252,7 @@ class Traced(NamedTuple):
 
 
 class AnyOf(msgspec.Struct, frozen=True):
-    """Alternatives for one parameter: the first field that is known on a row."""
+    """Alternative fields for one parameter. On each row, the first known field is used."""
 
     fields: tuple[str, ...]
     optional: bool = False
@@ -318,7 +318,7 @@ class Check:
 
     @cached_property
     def advice(self) -> Advice:
-        """Remedies and rivals, read on demand from ``advice.toml`` in the folder of the check file."""
+        """Remedies and rival explanations, read on demand from ``advice.toml`` in the folder of the check file."""
         from .remedies import advice_for
 
         return advice_for(self.file, self.code)
@@ -335,7 +335,7 @@ class Check:
 
     @cached_property
     def page(self) -> str:
-        """The docstrings of the check's functions, one after the other."""
+        """The docstrings of the check's functions, joined in order."""
         return "\n\n".join(map(inspect.cleandoc, self._docs))
 
     @cached_property
@@ -358,7 +358,8 @@ class Check:
         return CheckError(f"{self.file}{f':{line}' if line else ''}: {self.code}: {why}")
 
     def _add_docs(self, function: Callable[..., Any]) -> bool:
-        """Add the docstring of another function to the page, unless already present; return whether it was added."""
+        """Add the docstring of another function to the page unless it is already present. Return whether it was
+        added."""
         docs = function.__doc__ or ""
         if docs in self._docs:
             return False
@@ -444,8 +445,8 @@ class Check:
         self.premises = {name: needed for name, (needed, _) in _positional(function).items()}
 
     def take_probe(self, function: Callable[..., Any], meta: Mapping[str, Any]) -> None:
-        """Read the entry points from the signature, which are required unless they have a default; for a @check, add
-        them to page and metadata."""
+        """Read the entry points from the signature, which are required unless they have a default. For a @check, add
+        them to the page and the metadata."""
         self.probe_thresholds = _keyword_only(function)
         self.probe_arguments = {name: needed for name, (needed, _) in _positional(function).items()}
         if twice := self.thresholds.keys() & self.probe_thresholds.keys():
@@ -498,7 +499,7 @@ def key_of(fields: tuple[str, ...]) -> str:
 
 
 def _positional(function: Callable[..., Any]) -> dict[str, tuple[bool, Any]]:
-    """Return for each positional parameter, by name, whether it is required, and its default.
+    """Return, for each positional parameter by name, whether it is required, and its default.
 
     `inspect.signature` returns the same values, but would account for a tenth of the catalogue's loading time. A
     function that was created for a table entry has its own ``__signature__``.

@@ -28,7 +28,7 @@ class EagerPlan:
         """Severity of each condition, and the rows on which the condition is true, in the order of the check."""
 
     def begin(self) -> tuple[int]:
-        """Return the number of processed rows before the first row, which is 0."""
+        """Return 0, the number of processed rows before the first row."""
         return (0,)
 
     def block(self, memory: tuple[int], arguments: Sequence[Any], rows: int) -> tuple[tuple[int], Any]:

@@ -19,8 +19,8 @@ from .wording import listed, number
 BEYOND = 4.0
 """Distance from the median, in robust standard deviations, beyond which a series is outside its baseline range."""
 FAR = 0.2
-"""Share of the median by which a series must also have changed, because rounding alone can move a steady series out of
-its baseline range."""
+"""Share of the median by which a series must also have changed, because rounding alone can move a constant series out
+of its baseline range."""
 BACK = 0.35
 """Share of the rows before the onset, at their end, that is searched for shifts. The rows before them are the
 baseline."""
@@ -34,7 +34,7 @@ LEFT_OUT = frozenset("step optimizer_step epoch tokens_seen wall_time learning_r
     *SUCCESS,
     *TURNED,
 }
-"""Fields that are not early indicators: fields that always change or follow a schedule, and the success series
+"""Fields that are never early indicators: fields that always change or follow a schedule, and the success series
 themselves."""
 EXTREMES = ("_max", "_min")
 """Suffixes of fields with extreme values, which leave their range by chance if a batch is large."""
@@ -98,7 +98,7 @@ class Before(NamedTuple):
 
 
 def before(recorded: Recorded, onset: int) -> Before:
-    """Return which metrics shifted, and which did not, before the step at which success began to fall."""
+    """Return which metrics shifted before the step at which success began to fall, and which did not."""
     at = int(np.searchsorted(recorded.steps, onset))
     names = [n for n in dict.fromkeys((*NUMBER_FIELDS, *DERIVED)) if n not in LEFT_OUT and not n.startswith("reward")]
     names = [n for n in names if not n.endswith(EXTREMES)]
@@ -138,7 +138,7 @@ def _rounding(middle: float) -> float:
 
 
 def _left(name: str, column: np.ndarray, steps: np.ndarray, at: int, middle: float, spread: float) -> Moved | None:
-    """Return the shift of a series that stays above or below its baseline range up to the onset, or None if there is no
+    """Return the shift of a series that stays above or below its baseline range up to the onset; None if there is no
     such shift."""
     rows = np.arange(_begin(at), at)
     rows = rows[np.isfinite(column[rows])]

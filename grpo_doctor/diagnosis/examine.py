@@ -21,9 +21,9 @@ from .verdict import Coverage, Diagnosis, bounds, conclude_all, diagnosis_of
 from .wording import rendered
 
 BLOCK = 8192
-"""Number of rows per block. Blocks limit the memory use, and fit into the CPU cache."""
+"""Number of rows per block. Blocks limit the memory use and fit into the CPU cache."""
 PLANS = 64
-"""Number of field sets for which a live run caches which checks can process a row."""
+"""Number of sets of known fields for which a live run caches the checks that can process a row."""
 
 
 class Examined:
@@ -191,7 +191,7 @@ class _Rows:
         return self._known[name]
 
     def argument(self, fields: tuple[str, ...]) -> Any:
-        """Return, for each row, the first alternative that is known."""
+        """Return, for each row, the value of the first alternative that is known."""
         out, known = self.field(fields[0]), self.known(fields[0])
         for name in fields[1:]:
             if known.all():
@@ -227,7 +227,7 @@ def declared(settings: Mapping[str, Any], name: str) -> Any:
 _STANDING_OF = {STANDING[name][0]: key_of((name,)) for name in STANDING}
 """Keys under which the states of a success series are stored with the values of a row."""
 _Seen: TypeAlias = tuple[int, Callable[[Memory, Mapping[str, Any]], tuple[Memory, Any]]]
-"""A check's index, and the function that computes the check on a row."""
+"""The index of a check, and the function that computes the check on a row."""
 
 
 class Snapshot(NamedTuple):
@@ -285,11 +285,11 @@ class Examination:
         self.success = success_of(run_type)
 
     def begin(self, place: int) -> None:
-        """Make a check ready for its first row."""
+        """Prepare a check for its first row."""
         self.memories[place], self.alarms[place] = self.examined[place].begin()
 
     def begin_all(self) -> None:
-        """Make every check ready before the first row, so that no row of a live run has to wait."""
+        """Prepare every check before the first row, so that no row of a live run has to wait."""
         for place in range(len(self.examined)):
             self.begin(place)
 
@@ -414,7 +414,7 @@ class Examination:
         return list(found.values())
 
     def coverage(self, found: list[Finding], unread: Mapping[str, int]) -> Coverage:
-        """Return which checks ran, fired, passed and were skipped, and which log keys were not used."""
+        """Return which checks ran, fired, passed or were skipped, and which log keys were not used."""
         fired = {f.code for f in found}
         seen = {e.check.code for e, (rows, *_) in zip(self.examined, self.memories, strict=True) if rows}
         ran = [e.check.code for e in self.examined if e.check.code in seen]

@@ -17,7 +17,7 @@ from .wording import number
 
 ROWS = 4
 """Minimum number of values for a statement about two columns or about a constant, because two numbers fit any rule. One
-row is sufficient to explain a sign or a zero, and users often paste only one row."""
+row is sufficient to explain a sign or a value of 0, and users often paste only one row."""
 SHOWN = 3
 """Maximum number of reward functions to mention."""
 RULED_OUT = -7.0

@@ -21,8 +21,8 @@ def _keys() -> dict[str, re.Pattern[str]]:
 
 
 def framework(run: Run) -> str | None:
-    """Return the framework that wrote a log, by its keys or else by its format, or None if unknown. Remedies use the
-    same names for frameworks."""
+    """Return the framework that wrote a log, by its keys or, if they do not show it, by its format; None if unknown.
+    Remedies use the same names for frameworks."""
     written = [*run.mapping, *run.unread]
     if own := next((who for who, keys in _keys().items() if any(map(keys.fullmatch, written))), None):
         return own

@@ -1,4 +1,4 @@
-"""The first sentence of a diagnosis: what happened and why, or what the success series show."""
+"""Writes the first sentence of a diagnosis: what happened and why, or the trend of the success series."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .verdict import Verdict
 
 ENOUGH = 8
-"""Number of rows below which a run is not judged, because no check of a trend can have fired yet."""
+"""Number of rows below which a run is not judged, because no check of a trend can fire on fewer rows."""
 COMPONENTS = "reward_components"
 KEEP, FASTER, CHECK_REWARD = "keep-and-compare", "raise-learning-rate", "check-the-reward"
 SHOWN = 3
@@ -38,7 +38,7 @@ MISSING = {"rl": "the mean reward", "preference": "the margin and the reward acc
 
 
 class Facts(NamedTuple):
-    """The facts of a diagnosis that a headline reports.
+    """The facts from which the headline of a diagnosis is written.
 
     ``findings`` are the findings to report, except ``crash``, which is the active finding on how the run ended.
     ``vital`` are the active findings on vital series, without findings that repeat the outcome, and without
@@ -66,7 +66,7 @@ class Facts(NamedTuple):
 
     @property
     def head(self) -> Finding | None:
-        """The finding that heads the report."""
+        """The finding that the headline reports first."""
         return self.cause or self.outcome
 
     @property
@@ -82,7 +82,7 @@ class Facts(NamedTuple):
 
 
 def headline(facts: Facts) -> str:
-    """Return the result of the run, how it ended, and the next step if no finding heads the report."""
+    """Return the result of the run, how it ended, and the next step if the headline reports no finding."""
     result = _problem(facts) if facts.head and (facts.head is not facts.crash or facts.short) else _overview(facts)
     said = [result] if result else []
     trained = facts.run.run_type in MISSING
@@ -99,7 +99,7 @@ def headline(facts: Facts) -> str:
         said.append(end)
     if facts.rows and (known := known_error(facts.run.ending)):
         said.append(known.cause)
-    constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series are stuck too
+    constant = facts.outcome and facts.outcome.evidence.get("constant")  # then the other series cannot change either
     stuck = [f for f in facts.vital if f.kind != "risk" and f.message.removesuffix(".") not in result]
     if stuck and not (facts.short or constant or NO_OTHER in result):
         said += [f.message for f in sorted(stuck, key=lambda f: (-f.level, -f.sureness))[:STUCK]]
@@ -181,7 +181,7 @@ def _moved(parts: Mapping[str, np.ndarray]) -> str:
 
 
 def _overview(facts: Facts) -> str:
-    """Return the first sentence of a run that no finding heads."""
+    """Return the first sentence for a run whose headline reports no finding."""
     run, verdict = facts.run, facts.verdict
     active = [f for f in facts.findings if not f.cleared]
     if run.run_type == "probe":
@@ -235,8 +235,8 @@ def _unjudged(facts: Facts, active: list[Finding]) -> str:
 
 
 def _next_step(facts: Facts) -> str:
-    """Return one instruction: the first remedy of the worst finding, or else an action that the settings and the last
-    rows suggest."""
+    """Return one instruction: the first remedy of the worst finding or, without a remedy, an action that the settings
+    and the last rows suggest."""
     run = facts.run
     active = [f for f in (*facts.findings, facts.crash) if f is not None and not f.cleared]
     if noted := worst_of([f for f in active if f.level > Severity.INFO or (facts.short and f.kind == "outcome")]):
@@ -268,7 +268,7 @@ def _next_step(facts: Facts) -> str:
 
 
 def _next_of_short(facts: Facts) -> str:
-    """Return the next step of a run with too few rows."""
+    """Return the next step for a run with too few rows."""
     run = facts.run
     if again := _fix(run):
         return again
@@ -298,7 +298,8 @@ def _nothing_read(run: Run) -> str:
 
 
 def _fix(run: Run) -> str:
-    """Return the next step of a run that did not end by itself or by hand; otherwise, return an empty string."""
+    """Return the next step for a run that ended because of an error; empty if the run finished or was stopped by the
+    user."""
     if run.ending is None or run.ending.kind in ("finished", "interrupted"):
         return ""
     if known := known_error(run.ending):
@@ -307,7 +308,8 @@ def _fix(run: Run) -> str:
 
 
 def _unread(run: Run, so: str) -> str:
-    """Return the sentence that no training metrics were recognised, with the unread series that may be a reward."""
+    """Return the sentence which states that no training metrics were recognised, with the unread series that may be a
+    reward."""
     unread = run.reading.not_recognised if run.reading else ""
     planned = run.settings.get("max_steps")
     stopped = run.reached is not None and isinstance(planned, int) and run.reached < planned

@@ -1,5 +1,5 @@
-"""Turns a condition into an alarm. The condition must be true for some rows; the alarm clears after rows on which the
-condition is false, and ignores short pauses."""
+"""Turns a condition into an alarm. The alarm fires after some rows on which the condition is true, and clears after
+some rows on which it is false. Short pauses are ignored."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Episode(Struct):
 
 
 class Alarm(Struct):
-    """The alarm of one severity of a check: fires after its hold, clears after ``clear`` rows on which its condition is
-    false, and keeps the main episode.
+    """The alarm of one severity of a check. It fires after its hold, clears after ``clear`` rows on which its condition
+    is false, and keeps the main episode.
 
     Attributes:
         hold: ``(m, n)``: the condition must be true on m of the last n rows.
@@ -126,7 +126,7 @@ class Alarm(Struct):
 
     @property
     def main(self) -> Episode | None:
-        """The active episode, or else the longest episode."""
+        """The active episode or, if none is active, the longest episode."""
         if self.active or self.longest is None or self.episode is None:
             return self.episode
         return max(self.episode, self.longest, key=lambda e: e.rows)

@@ -1,4 +1,4 @@
-"""Explains exceptions whose cause is established, using the table ``known_errors.toml``."""
+"""Explains exceptions with a known cause, using the table ``known_errors.toml``."""
 
 from __future__ import annotations
 

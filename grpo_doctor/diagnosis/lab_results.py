@@ -13,11 +13,11 @@ import msgspec
 FILE = Path(__file__).with_name("measured.json")
 UNMEASURED = "not measured yet"
 ARMS = {"mended": ", fixed in place,", "rolled-back": ", fixed and rolled back,"}
-"""Additions to the name of an experiment for the treatments that are not remedies."""
+"""Suffixes of an experiment's name for changes that are not remedies."""
 VERDICTS = {"recovers": "recovers", "helps": "helps", "does nothing": "no effect", "harms": "makes it worse"}
 """Display names of the verdicts of the experiments."""
 OUTCOMES = VERDICTS | {"helps": "improves", "does nothing": "does not improve", "harms": "gets worse"}
-"""The verdicts as predicates of a treated experiment."""
+"""The verdicts as predicates of an experiment with a remedy."""
 
 
 class Share(msgspec.Struct, frozen=True):
@@ -35,7 +35,8 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class Harm(msgspec.Struct, frozen=True, kw_only=True):
-    """An untreated fault of the engine: mean scores of the last steps, and the step at which a check found the fault.
+    """A fault of the engine without a remedy: mean scores of the last steps, and the step at which a check found the
+    fault.
 
     Attributes:
         codes: the checks that should find the fault.
@@ -78,7 +79,8 @@ class Harm(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Treatment(msgspec.Struct, frozen=True, kw_only=True):
-    """The effect of a remedy on a fault: mean scores of the last steps untreated, treated, and without the fault."""
+    """The effect of a remedy on a fault: mean scores of the last steps without the remedy, with it, and without the
+    fault."""
 
     fault: str
     arm: str
@@ -100,7 +102,7 @@ class Treatment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """All results: calibration by confidence, faults, and treatments."""
+    """All results: calibration by confidence, faults, and the effects of remedies."""
 
     calibration: dict[str, Share] = {}
     faults: dict[str, Harm] = {}
@@ -118,7 +120,7 @@ def stored() -> Measured:
 
 
 def of_lab(fault: str, arm: str = "mended") -> str:
-    """Return the effect of a treatment on a fault of the engine; without a treatment, the scores with and without the
+    """Return the effect of a remedy on a fault of the engine; without a remedy, the scores with and without the
     fault."""
     found = stored()
     treated = next((str(t) for t in found.treatments if (t.fault, t.arm) == (fault, arm)), None)

@@ -88,13 +88,14 @@ class LiveDoctor:
         rollouts: Iterable[Sample | Mapping[str, Any]] | None = None,
         batch: TokenBatch | None = None,
     ) -> list[Finding]:
-        """Process the record of a step; return the findings that are new or more severe.
+        """Process the record of a step. Return the findings that are new or more severe.
 
         Args:
             record: the known fields of the step.
             samples: some responses of the step, to be shown. rollouts: all responses of the step instead, as samples or
                 as rows of any framework. Rollouts provide the fields that the record lacks. batch: log-probabilities of
-                some responses, for example on every tenth step; they show why rollout engine and trainer differ.
+                some responses, for example on every tenth step; they show why the rollout engine and the trainer
+                differ.
 
         Raises:
             BatchError: if lists of the batch differ in length from their response.
@@ -134,7 +135,7 @@ class LiveDoctor:
         return _Row(number, (record,), samples, previous, self.examination.snapshot())
 
     def ahead(self, record: StepRecord) -> list[Finding]:
-        """Return the findings that would exist if this record came next; the state does not change."""
+        """Return the findings that would exist if this record came next. The state does not change."""
         row, known, examination = self._row, dict(self._known), self.examination.snapshot()
         recent = self._recent.copy()
         steps, settings = self.summary.steps.copy(), dict(self.summary.settings)

@@ -1,5 +1,5 @@
-"""Remedies and rival explanations as data: ``advice.toml`` in each family of checks, ``remedies.toml`` for all
-families.
+"""Loads remedies and rival explanations from ``advice.toml`` in each family of checks and from ``remedies.toml`` for
+all families.
 
 A file is read when a finding of its family is reported, not when the catalogue loads.
 """

@@ -14,7 +14,7 @@ from .early_indicators import Columns
 
 
 class Declared(NamedTuple):
-    """A remedy that does not apply at some values of a setting; ``names`` are the names under which the setting may be
+    """A remedy that does not apply at some values of a setting. ``names`` are the names under which the setting may be
     declared."""
 
     remedy: str
@@ -40,8 +40,8 @@ SIGNS = (
     Sign("raise-learning-rate", "kl", 0.0, 3e-3, "the KL to the reference model is {:.2g} nats/token"),
     Sign("drop-zero-variance-groups", "dead_share", 0.5, 1.0, "{:.0%} of the groups have identical rewards"),
 )
-"""The signs for remedies of a run that does not learn, in order of precedence. One of 68 public runs that learn has a
-KL below 0.004."""
+"""The signs for the remedies of a run that does not learn, in order of precedence. One of 68 public runs that learn has
+a KL below 0.004."""
 _COEFFICIENT = ("entropy_coef", "entropy_coeff")
 DECLARED = (
     Declared("drop-entropy-bonus", _COEFFICIENT, lambda x: x == 0, "the entropy coefficient is already 0"),
@@ -80,7 +80,7 @@ OPPOSED = (("lower-learning-rate", "raise-learning-rate"), ("drop-entropy-bonus"
 """Pairs of contradictory remedies; a report gives only the remedy that comes first."""
 BACK, LOADED = "roll-back", "check-the-weights"
 OF_A_BONUS = frozenset({"drop-entropy-bonus", "prove-entropy-sign"})
-"""Remedies for an entropy bonus. Trainers add an entropy bonus only on request, so these remedies come last if no
+"""Remedies that change an entropy bonus. Trainers add such a bonus only on request, so these remedies come last if no
 coefficient is declared."""
 
 
@@ -93,8 +93,7 @@ def refused(settings: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def signs(column: Columns) -> dict[str, tuple[bool, str]]:
-    """Return whether the sign of each remedy is present, and the level in words, for every sign whose metric is
-    recorded."""
+    """Return, for every sign whose metric is recorded, whether the sign is present, and the level in words."""
     found = {}
     for sign in SIGNS:
         values = column(sign.field)

@@ -1,4 +1,4 @@
-"""States in one sentence what the success series of a run show."""
+"""States the trend of the success series of a run in one sentence."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def names_of(run_type: RunType) -> Mapping[str, str]:
 
 
 UNTOUCHED = 0.01
-"""Distance of a preference loss from ln 2, in nats, up to which the policy counts as unmoved, as in PRF002. A margin of
-m moves the loss by m/2."""
+"""Distance of a preference loss from ln 2, in nats, up to which the policy counts as unchanged, as in PRF002. A margin
+of m moves the loss by m/2."""
 CONSTANT = 1e-6
 """Share of the absolute value of a series up to which its changes and its noise count as rounding."""
 
 
 def lost(success: Mapping[str, Outcome]) -> list[str]:
-    """Return the series that fell from their best level; a held-out loss does not count if the held-out score rose."""
+    """Return the series that fell from their best level. A held-out loss does not count if the held-out score rose."""
     score = success.get("eval_score")
     rose = score is not None and score.risen
     return [name for name, o in success.items() if o.fallen and not (rose and name == "eval_loss")]
@@ -106,8 +106,8 @@ def together(success: Mapping[str, Outcome]) -> list[str]:
 def shown(
     success: Mapping[str, Outcome], learning: bool, run_type: RunType = "rl", reported: Collection[str] = ()
 ) -> str:
-    """Return one sentence on what the success series show, with the held-out score, without what is only about
-    ``reported`` series. The text is empty if nothing is left."""
+    """Return one sentence on the trend of the success series, with the held-out score but without the ``reported``
+    series. The text is empty if nothing is left."""
     said, told = _claim(success, names_of(run_type), learning, run_type)
     parts = [said] if not reported or {*told} - {*reported} else []
     if held_out := evaluated(success, run_type, (*told, *reported)):
@@ -167,8 +167,8 @@ def _no_gain(
 
 
 def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collection[str] = ()) -> str:
-    """Return the change in the held-out score, or else in the held-out loss, with the number of values if there are
-    few. The text is empty if neither is recorded, or if the change is already reported (``told``)."""
+    """Return the change in the held-out score or, without a score, in the held-out loss, with the number of values if
+    there are few. The text is empty if neither is recorded, or if the change is already reported (``told``)."""
     name = next((name for name in HELD_OUT if name in success and success[name].rows > 1), "")
     if not name or name in told:
         return ""

@@ -136,7 +136,7 @@ def _share(shares: np.ndarray) -> str:
 
 
 def _chance(column: _Columns) -> np.ndarray | None:
-    """Return the success rate, or else the mean reward if all rewards are between 0 and 1."""
+    """Return the success rate or, if it is unknown, the mean reward if all rewards are between 0 and 1."""
     if (rate := column("success_rate")) is not None:
         return rate
     low, high = _finite(column("reward_min")), _finite(column("reward_max"))

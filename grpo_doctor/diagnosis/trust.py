@@ -1,4 +1,4 @@
-"""Decides which folders of a user's own checks may be executed: folders that the user trusted and whose content is
+"""Decides which folders of a user's own checks may be executed: folders that the user has trusted and whose content is
 unchanged.
 
 A configuration file is part of the analysed repository, so a folder that it names is not trusted for that reason. The

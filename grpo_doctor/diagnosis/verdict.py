@@ -43,8 +43,8 @@ OF_REWARD = frozenset(
     "reward_mean reward_std reward_min reward_max dead_share zero_variance_share zero_variance_groups live_groups "
     "groups advantage_max advantage_min advantage_std success_rate".split()
 )
-"""Series that are constant if the reward is constant. Findings about these series repeat that the reward is constant,
-and explain nothing."""
+"""Series that are constant if the reward is constant. Findings about these series only repeat that the reward is
+constant."""
 REACH = 2 / 3
 """Share of the time before a fall, at its end, within which the cause of the fall must begin. A state that lasted while
 the run improved did not cause the fall."""
@@ -131,8 +131,8 @@ def weight(finding: Finding) -> Severity:
 def learns(success: Mapping[str, Outcome], run_type: RunType = "rl") -> bool:
     """Return whether a success series shows learning or a solved task, and no series fell back.
 
-    A preference run begins where policy and reference are equal (arXiv 2305.18290, equation 7), at a margin of 0 and a
-    loss of ln 2. A run beyond that margin and loss has learned, even if its log starts late.
+    A preference run begins with equal policy and reference (arXiv 2305.18290, equation 7), at a margin of 0 and a loss
+    of ln 2. A run beyond that margin and loss has learned, even if its log starts late.
     """
     if lost(success):
         return False
@@ -431,7 +431,7 @@ def _within(first: int | None, last: int | None, rows: int) -> tuple[float, floa
 
 
 def _say_once(outcome: Finding | None, cause: Finding | None) -> None:
-    """Remove the parts that the messages of outcome and cause have in common."""
+    """Remove the parts that the messages of the outcome and the cause have in common."""
     if outcome is not None and cause is not None and cause is not outcome:
         outcome.message = outcome.message.replace(str(outcome.evidence.get("more", "")), "")
         cause.message = cause.message.replace(str(cause.evidence.get("outcome", "")), "")

@@ -60,7 +60,7 @@ def _plain(value: float, spec: str) -> str:
 
 
 class _Formatter(Formatter):
-    """A `str.format` that writes numbers as `number` does."""
+    """A formatter for `str.format` that writes numbers in the form of `number`."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         if isinstance(value, int | float) and not isinstance(value, bool) and format_spec:

@@ -1,4 +1,4 @@
-"""Probes call a trainer's own functions with crafted inputs, and prove or disprove a property in seconds."""
+"""Probes call a trainer's own functions with crafted inputs and prove or disprove a property in seconds."""
 
 from __future__ import annotations
 

@@ -58,8 +58,8 @@ def transformers_adapter(
     """Return an adapter for a causal language model from transformers: its template, generation and log-probabilities.
 
     With this adapter, probes test whether the model and tokenizer are suitable for RL (special tokens, padding,
-    generation mode, temperature). The adapter does not cover the trainer's code. To test extraction, mask, advantages
-    and loss, write your own adapter file.
+    generation mode, temperature). The adapter does not cover the trainer's code. To test the extraction, the mask, the
+    advantages and the loss, write your own adapter file.
     """
     temperature = float(generation.get("temperature", 1.0))
     generation = {"do_sample": True, "max_new_tokens": 32, "top_k": 0, **generation}
@@ -229,7 +229,7 @@ class _Trl:
             "render": self.render, "sample": self.sample, "extract": self.extract,
             "advantages": self.advantages, "loss": self.loss,
         }  # fmt: skip
-        if not self._own_loss():  # otherwise, mask and log-probabilities are derived from the loss
+        if not self._own_loss():  # otherwise, the mask and the log-probabilities are derived from the loss
             seams |= {"mask": self.mask, "logprobs": self.logprobs_of(self.model)}
             if reference is not None:
                 seams["reference_logprobs"] = self.logprobs_of(reference)

@@ -1,7 +1,6 @@
-"""Learnability canary: checks that a trainer's whole loop raises the probability of a token that a scripted reward
-favours.
+"""The canary test: checks that a trainer's whole loop raises the probability of a token that a scripted reward favours.
 
-Two arms start from the same weights. In one arm, the planted token is rewarded; in the other arm, the same rewards are
+Two arms start from the same weights. In one arm, the planted token is rewarded. In the other arm, the same rewards are
 shuffled among the samples. If the trainer learns, the results of the two arms differ.
 """
 
@@ -31,8 +30,8 @@ GROUPS, SIZE = 4, 8
 ENOUGH = 4.0
 """Minimum difference between the arms, in standard errors, at which the trainer counts as learning."""
 FASTEST, FAST = 3e-3, 1e-4
-"""Learning rates that have an effect within `STEPS` updates, for a small model and for other models. A higher learning
-rate of the trainer is kept."""
+"""Learning rates that have an effect within `STEPS` updates, for a small model and for other models. If the trainer's
+learning rate is higher, it is kept."""
 FEW, MORE = 0.2, 10
 """`FEW`: share of parameters below which the trained parameters count as an adapter. `MORE`: factor by which an
 adapter's learning rate is higher."""
@@ -121,7 +120,7 @@ def _normalised(rewards: Tensor) -> Tensor:
 
 
 def canary(adapter: Adapter, *, steps: int = STEPS, time_limit: float = 600.0, device: str | None = None) -> Canary:
-    """Train both arms, and restore everything.
+    """Train both arms and restore everything.
 
     Raises `AdapterError` if the adapter has no complete loop, no token can be planted, or the time limit is reached.
     """

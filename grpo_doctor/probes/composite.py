@@ -1,5 +1,5 @@
-"""Derives fine-grained entry points from composite entry points and vice versa, so that each probe is written only
-once."""
+"""Derives fine-grained entry points from composite entry points, and composite ones from fine-grained ones, so that
+each probe is written only once."""
 
 from __future__ import annotations
 

@@ -124,8 +124,8 @@ def pad_right(rows: Sequence[Ids], pad: int, device: torch.device | None = None)
 
 
 def plain_ids(tokenizer: Any, model: Any = None, avoid: Sequence[Ids] = (), count: int = 48) -> Ids:
-    """Return ordinary ids that do not occur in the rows to avoid. Decoding the ids to text and encoding the text again
-    gives the same ids."""
+    """Return ordinary ids that do not occur in the rows to avoid. If the ids are decoded to text and encoded again,
+    they stay the same."""
     size = len(tokenizer) if tokenizer is not None else 0
     size = min(size or 10**9, getattr(getattr(model, "config", None), "vocab_size", None) or 10**9)
     if size == 10**9:
@@ -163,8 +163,8 @@ def canaries(words: Ids, lengths: Sequence[int]) -> list[Ids]:
 
 
 def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
-    """Return canary responses that end with EOS. If there is no EOS, all responses are as long as the longest one,
-    because generation ends at its limit."""
+    """Return canary responses that end with EOS. Without EOS, all responses are as long as the longest one, because
+    generation ends only at its limit."""
     if eos is None:
         return canaries(words, [max(lengths)] * len(lengths))
     return [[*row[:-1], eos] for row in canaries(words, lengths)]
@@ -315,6 +315,6 @@ def response_logprobs(
 
 
 def k3(new: Tensor, old: Tensor) -> float:
-    """Return the mean of exp(d) - d - 1 with d = old - new, in nats per token."""
+    """Return the mean of exp(d) - d - 1 in nats per token, where d = old - new."""
     d = (old - new).detach().double()
     return float((d.exp() - d - 1).mean())

@@ -184,8 +184,8 @@ class ScriptObjects:
                 self.objects["prompts"] = f"list({self.taken(node.name)}())[:4]"
 
     def _declared(self) -> dict[str, str]:
-        """Return the settings that numbers in the script declare. If several names declare different values for a
-        setting, it is unknown which of the values counts."""
+        """Return the settings that numbers in the script declare. A setting is unknown if several names declare
+        different values for it."""
         found: dict[str, dict[float, str]] = {}
         for name, value in self.script.values().items():
             for setting in _declared(name, value.value) if _is_number(value) else ():  # type: ignore[union-attr]
@@ -252,8 +252,8 @@ def _is_number(value: ast.expr | None) -> bool:
 
 
 def _declared(name: str, value: float = 1.0) -> list[str]:
-    """Return the settings whose value a variable or an attribute with this name usually contains; the list may be
-    empty. Small values of some names are constants for numerical stability."""
+    """Return the settings whose value a variable or attribute with this name usually contains; the list may be empty.
+    Under some names, small values are constants for numerical stability."""
     known, least = _NAMES["settings"], _NAMES["least"]
     return [known[words] for words in known if re.fullmatch(words, name.lower()) and value >= least.get(words, value)]
 
@@ -363,7 +363,7 @@ def _place(found: Found) -> str:
 
 
 def _owner(found: Found, has: ScriptObjects) -> tuple[str, list[str]]:
-    """Return the expression with which an adapter calls a function, and what is missing for the call."""
+    """Return the expression with which an adapter calls a function, and the arguments that are missing for the call."""
     owner, _, name = found.name.rpartition(".")
     if found.inside:
         reached = name in has.made and not has.needs_data(name)
@@ -503,8 +503,8 @@ def _once(found: Found, called: str, arguments: dict[str, str], has: ScriptObjec
 
 
 def _of_one_group(found: Found) -> bool:
-    """Return whether an advantage function takes the rewards of one group. A function for one group averages over all
-    rewards, takes no group size, and forms no groups."""
+    """Return whether an advantage function takes the rewards of one group. Such a function averages over all rewards,
+    takes no group size, and forms no groups."""
     grouped = any(_value(p, _NAMES["given"]["advantages"]) == "rewards.shape[1]" for p in found.parameters)
     made = (n for n in ast.walk(found.node) if isinstance(n, ast.Call))
     calls = [(getattr(n.func, "attr", ""), n) for n in made]

@@ -3,8 +3,8 @@ probes and users' adapters.
 
 An entry point is one function of the trainer. Fine-grained entry points are individual parts of the trainer. A trainer
 that renders, samples and extracts in one function has the composite entry point `rollout` instead. A trainer that
-computes mask, log-probabilities and loss in one function has `loss`. An adapter provides as many entry points as
-possible; probes whose entry points are missing are skipped.
+computes the mask, the log-probabilities and the loss in one function has `loss`. An adapter provides as many entry
+points as possible; probes whose entry points are missing are skipped.
 
 Dimensions: N samples, G groups of K, P width of the padded prompts, R width of the responses, T width of
 both, V vocabulary. A *prompt* is an item of the trainer's own data (a string, or a list of chat messages). Ids are
@@ -30,8 +30,8 @@ Prompt: TypeAlias = "str | list[dict[str, str]]"
 
 
 class Batch(NamedTuple):
-    """The batch on which the loss is computed. A tuple of the three fields, or a mapping with the names of the fields,
-    works too."""
+    """The batch on which the loss is computed. A tuple of the three fields, or a mapping with their names, is also
+    accepted."""
 
     input_ids: Tensor
     """(N, T) int64: prompt and response, padded on the left or right."""
@@ -154,7 +154,7 @@ class Seams(Protocol):
         """
 
     def step(self, prompts: Sequence[Prompt], responses: Sequence[Ids], advantages: Tensor, /) -> Any:
-        """Run one whole update: backward pass, clipping, optimizer step and mode changes."""
+        """Run one whole update, including the backward pass, clipping, the optimizer step and mode changes."""
 
     def update(self, prompts: Sequence[Prompt], verify: Callable[[Prompt, Any], float], /) -> Any:
         """Run one whole step of the loop: sample groups for these prompts, score them, and update.
@@ -187,7 +187,7 @@ class WrongShape(Unjudged):
 
 
 class NotObserved(Unjudged):
-    """Raised if an entry point does not visibly use the adapter's model."""
+    """Raised if an entry point does not appear to use the adapter's model."""
 
 
 class AdapterError(ValueError):

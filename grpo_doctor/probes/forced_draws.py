@@ -1,8 +1,8 @@
 """Forces the tokens that a sampling loop draws. The loop receives the model's own logits, so the log-probabilities that
 it computes are the model's own.
 
-torch and its distributions draw with ``multinomial``; greedy and Gumbel loops use ``argmax``. A loop that draws by
-other means, or that excludes the wanted token, raises `Undrawn` and then receives one-hot logits instead.
+torch and its distributions draw with ``multinomial``; greedy and Gumbel loops use ``argmax``. A loop that draws in
+another way, or that excludes the wanted token, raises `Undrawn` and then receives one-hot logits instead.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Lost:
     def of_role(self, role: str) -> list[int]:
         """Return the positions of the passes without gradient that have the role "old" or "reference"."""
         assert self.adapter.model is not None
-        # a reference with equal weights may act as the old policy
+        # a reference with the policy's weights may act as the old policy
         state = repr((self.prompts, self.responses, fingerprint([*self.adapter.model.parameters()])))
         if state not in self._roles:
             self._roles[state] = self._found_roles()
@@ -152,7 +152,7 @@ class Lost:
         always = {n for n, forward in enumerate(at_zero) if forward.acts}
         some = spread(len(self.prompts), self.adapter.model) + 0.25  # both signs, because clipping may stop one sign
         otherwise = no_grad_passes(self.loss, models, self.prompts, self.responses, some, own or always)
-        if not always:  # the trainer skipped a batch of equal advantages
+        if not always:  # the trainer skipped a batch with equal advantages
             own = {n for n, forward in enumerate(otherwise) if forward.acts and self._is_reference(forward.module)}
         old = [n for n, other in enumerate(otherwise) if other.acts and n not in own and (own or n not in always)]
         return {"reference": sorted(own or always), "old": old}
@@ -270,8 +270,8 @@ def old_is_own(seam: Callable[..., Any]) -> bool:
 
 
 def is_old(seam: Callable[..., Any]) -> bool:
-    """Return whether the reference of the last loss is really the old policy. This is the case if it affects the
-    advantages' part of the gradient, which only a ratio does."""
+    """Return whether the reference of the last loss is really the old policy: it then affects the advantages' part of
+    the gradient, which only a ratio can do."""
     lost: Lost = seam.__self__  # type: ignore[attr-defined]
     models = [lost.adapter.model, lost.adapter.reference]
     some = spread(len(lost.prompts), lost.adapter.model) + 0.25

@@ -1,6 +1,7 @@
 """Derives entry points from a trainer's `rollout`, by calling it with a scripted ``generate``.
 
-The input of ``generate`` is the rendered prompt, and what the rollout returns for canary ids is the extracted response.
+The input of ``generate`` is the rendered prompt, and the result of the rollout for canary ids is the extracted
+response.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class Conversation(NamedTuple):
     generated: list[bool]
     """The ids that the policy generated."""
     elsewhere: int
-    """Number of turns whose input to generation was not the prompt and all text so far."""
+    """Number of turns in which the input to generation was not the prompt and all text so far."""
     endless: int
-    """Number of turns that are missing the end token with which they were generated."""
+    """Number of turns without the end token with which they were generated."""
     marked: list[bool] | None = None
     """The ids that the trainer's own mask marks as generated, or None if there is no mask."""
 

@@ -89,8 +89,8 @@ def sampled_with(ids: Tensor) -> None:
 def put_through(mask: Callable[..., Any], prompts: Sequence[Ids], responses: Sequence[Ids], end: int | None) -> Any:
     """Return a trainer's batch for some responses, and the responses that the trainer's sampler actually produced.
 
-    A custom sampling loop continues after a scripted response without an end token. After a response without an end
-    token, the loop receives an end token, which counts as sampled.
+    A custom sampling loop continues after a scripted response without an end token. The loop then receives an end
+    token, which counts as sampled.
     """
     with scripted_sampling() as sampling:
         batch = batch_of(mask(prompts, responses))
@@ -112,7 +112,7 @@ def conversations_served(conversations: Sequence[tuple[Ids, list[Ids]]]) -> Abst
 
 
 COPIES: list[int] = [1]
-"""How often each response is served before the next response is served; the number of the innermost block is last."""
+"""How often each response is served before the next one; the number of the innermost block is last."""
 
 
 def in_copies(count: int) -> AbstractContextManager[Any]:
@@ -327,7 +327,7 @@ class _Loop:
     A loop that begins at the shortest prompt replaces sampled tokens with the rest of the longer prompts; a row's
     response begins after its prompt. If a loop passes its sampled tokens through the model again, to store their
     log-probabilities, the loop draws the same tokens. A forward pass over complete earlier responses only scores them,
-    for example for old log-probabilities. A scoring pass does not belong to the loop and is not changed.
+    for example to compute old log-probabilities. Such a pass does not belong to the loop and is not changed.
     """
 
     def __init__(

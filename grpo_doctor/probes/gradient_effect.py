@@ -1,5 +1,5 @@
-"""Measures in which direction a loss moves the logits of each sample's tokens, from the part of the gradient that is
-due to the advantages.
+"""Measures the direction in which a loss moves the logits of each sample's tokens, from the part of the gradient that
+is due to the advantages.
 
 The gradient at zero advantages is subtracted, so that entropy and KL terms have no effect on the result.
 """
@@ -118,9 +118,9 @@ def _owed(
     maximum below which a gradient counts as 0.
 
     The part that is due to the advantages is the difference from the gradients without advantages. If the loss adds a
-    critic's advantages, larger advantages make the critic's own advantages negligible. If the sum is whitened,
-    or if a batch of equal advantages is skipped, the difference cannot be formed. Without the difference, the effect of
-    a penalty is assumed to be small.
+    critic's advantages, larger advantages make the critic's own advantages negligible. If the sum is whitened, or if a
+    batch of equal advantages is skipped, the difference cannot be formed. The effect of a penalty is then assumed to be
+    small.
     """
     without = taken(0 * advantages)
     if known.get("linear") and _shapes(louder := taken(LOUD * advantages)) == _shapes(without):

@@ -1,8 +1,9 @@
 """Records or scripts models inside a block, regardless of how they are called.
 
-Trainers call ``model(...)``, ``model.forward(...)``, or backbone and head separately. Trainers generate with the model
-inside a LoRA wrapper, with a copy of the model, or with their own loop. Therefore, the class of the language model is
-patched instead of one object, so that the patches also apply to copies. All patches are undone when the block ends.
+Trainers call ``model(...)``, ``model.forward(...)``, or the backbone and the head separately. They generate with the
+model inside a LoRA wrapper, with a copy of the model, or with their own loop. Therefore, the class of the language
+model is patched instead of one object, so that the patches also apply to copies. All patches are undone when the block
+ends.
 """
 
 from __future__ import annotations
@@ -173,8 +174,8 @@ _TEXT = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "position_ids
 def logits_of(model: Any, ids: Tensor, real: Tensor, beside: dict[str, Tensor] | None = None) -> Tensor:
     """Return a model's logits (N, T, V) for ids (N, T) and their attention mask; position ids do not count padding.
 
-    Images and similar inputs are passed with the ids: the given inputs, or else the inputs of the earlier generation
-    from the same prompts. A model without an attention mask receives each row separately, without padding.
+    Images and similar inputs are passed with the ids: the given inputs or, if none are given, the inputs of the earlier
+    generation from the same prompts. A model without an attention mask receives each row separately, without padding.
     """
     takes = inspect.signature(language_model(model).forward).parameters
     if "attention_mask" not in takes and not bool(real.all()):
@@ -286,7 +287,7 @@ def forwards(models: Sequence[Any], handle: Callable[[Forward], Tensor | None]) 
 
 
 def _by_autograd(function: Any, argnums: Any, has_aux: bool, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Compute `torch.func.grad_and_value` with autograd, because a function transform does not keep the gradient on the
+    """Compute `torch.func.grad_and_value` with autograd, because function transforms do not keep the gradient on the
     logits."""
     numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     given = list(args)

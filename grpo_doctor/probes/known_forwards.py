@@ -1,8 +1,8 @@
 """Caches forward passes, because probes repeat the same ids under the same weights many times.
 
 If the result of a forward pass without gradient is cached, the pass is not computed again. A pass whose gradient is
-needed only up to the logits (`intercept.ending_at_logits`) is cached as well. The weights get a gradient of 0 in this
-case. A forward pass that draws random numbers, or that returns more than logits and a cache, is never cached.
+needed only up to the logits (`intercept.ending_at_logits`) is cached as well. In this case, the weights get a gradient
+of 0. A forward pass that draws random numbers, or that returns more than logits and a cache, is never cached.
 """
 
 from __future__ import annotations

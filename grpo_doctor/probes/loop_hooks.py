@@ -43,7 +43,7 @@ FEW = 4
 
 
 class Finished(BaseException):
-    """Raised to end a pass. The class is not an `Exception`, because a trainer may catch every `Exception`."""
+    """Raised to end a pass. It is not a subclass of `Exception`, because a trainer may catch every `Exception`."""
 
 
 @dataclass

@@ -159,7 +159,7 @@ def loss_form(
     advantages: Any = None,
     settings: Mapping[str, Any] | None = None,
 ) -> LossForm:
-    """Return the form of the `objective`, or else of the `loss`, and of the `advantages`.
+    """Return the form of the `objective` or, without one, of the `loss`, and of the `advantages`.
 
     Raises `Unjudged` if there is neither an `objective` nor a `loss`, or if the advantages do not affect the gradient.
     """

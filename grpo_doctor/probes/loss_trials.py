@@ -62,7 +62,7 @@ def unmoved(
 
 
 def cosine(a: Tensor, b: Tensor) -> float:
-    """Return the cosine of two vectors, or 0 if either vector is 0."""
+    """Return the cosine of two vectors; 0 if either vector is 0."""
 
     def product(one: Tensor, other: Tensor) -> float:  # in double precision, without copies of whole vectors
         pairs = zip(torch.split(one, 2**20), torch.split(other, 2**20), strict=True)
@@ -139,7 +139,7 @@ def slope(model: torch.nn.Module, value: Any, again: bool = False) -> Tensor:
 
 
 class EntropyCase(NamedTuple):
-    """The part of the applied gradient that remains without advantages, for some samples."""
+    """The part of the applied gradient that remains without advantages, for the given samples."""
 
     name: str
     samples: int

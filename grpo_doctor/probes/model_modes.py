@@ -1,4 +1,4 @@
-"""Fixes random states and, inside a block, the number of threads or the mode of a model (no dropout, or eval mode
+"""Sets random states and, inside a block, the number of threads or the mode of a model (no dropout, or eval mode
 without gradient checkpointing)."""
 
 from __future__ import annotations

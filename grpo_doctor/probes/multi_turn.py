@@ -160,7 +160,7 @@ def _answers(model: Any, tokenizer: Any, turns: Sequence[str] | None, prompt: Id
 
 
 def of_mask(conversations: Sequence[Conversation], end: int | None) -> Count:
-    """Return the number of errors in the trainer's own masks. Raises `Unjudged` if a mask differs in length from its
+    """Return the numbers of errors in the trainer's own masks. Raises `Unjudged` if a mask differs in length from its
     ids."""
     foreign = missed = ends = 0
     for one in conversations:
@@ -175,7 +175,7 @@ def of_mask(conversations: Sequence[Conversation], end: int | None) -> Count:
 
 
 def of_loss(loss: Callable[..., Any], model: Any, conversations: Sequence[Conversation]) -> Count:
-    """Return the number of errors in a loss's selection of trained tokens."""
+    """Return the numbers of errors in a loss's selection of trained tokens."""
     with conversations_served([(s.ids, _turns(s)) for s in conversations]):
         found = pushes(loss, model, [s.prompt for s in conversations], [s.ids for s in conversations])
     foreign = missed = 0

@@ -101,7 +101,7 @@ def of_states(gradient: Tensor, logits: Tensor, weight: Tensor, temperature: flo
         return found, temperature
 
     def fit(power: float, some: Tensor, own: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the cosine (M, V) with the gradient that each token would cause, the factor by which that gradient
+        """Return the cosine (M, V) with the gradient that each token would cause, the factor by which this gradient
         must be multiplied, and the probabilities."""
         likely = (own / math.exp(power)).softmax(-1)
         mean = likely @ weight

@@ -1,4 +1,4 @@
-"""Tests a reward function with crafted responses, including published attacks that obtain rewards for wrong responses.
+"""Tests a reward function with crafted responses, including published attacks that get rewards for wrong responses.
 
 The attacks are empty and reasoning-opener responses (https://arxiv.org/abs/2507.08794), substrings, many answers at
 once, and prompt injection of judges. Substrings and many answers come from threads of huggingface/open-r1 and
@@ -22,7 +22,7 @@ _TRL = ("prompts", "completions", "completion_ids", "self", "trainer_state", "lo
 
 
 class Crafted(NamedTuple):
-    """A response that must not get the reward of a correct response."""
+    """A response that must not get the same reward as a correct response."""
 
     name: str
     text: str

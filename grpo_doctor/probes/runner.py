@@ -53,7 +53,7 @@ TIME_LIMIT = 60.0
 """Time limit of one probe in seconds."""
 
 CALLS = 100
-"""The time limit of a probe is extended to the duration of this many calls of the slowest entry point, because no probe
+"""The time limit of a probe is extended to the duration of this many calls to the slowest entry point, because no probe
 makes more calls."""
 
 _NUMBER = re.compile(r"\d+")
@@ -72,7 +72,7 @@ class Result:
     why: str = ""
     needs: list[str] = dataclasses.field(default_factory=list)
     unseen: bool = False
-    """Whether the most recently called entry point does not visibly use the adapter's model."""
+    """Whether the most recently called entry point does not appear to use the adapter's model."""
     inapplicable: bool = False
     """Whether the trainer has no part that the probe tests."""
     withheld: bool = False
@@ -390,7 +390,7 @@ def _finding(check: Check, fires: Fires) -> Finding:
     return Finding(
         code=check.code,
         name=check.name,
-        kind="defect",  # a defect proven on the code, even if the check on records is of another kind
+        kind="defect",  # a defect that is proven in the code, even if the check on records is of another kind
         severity=str(max(levels, default=check.probe_severity)),
         confidence="high",
         onset_step=0,
@@ -416,7 +416,8 @@ def loaded(load: Callable[[], Adapter], path: Path, time_limit: float) -> Adapte
 
 
 def where(error: BaseException) -> str:
-    """Return the exception in one line, with the innermost location in the user's own code, or else in library code."""
+    """Return the exception in one line, with the innermost location in the user's own code or, without one, in library
+    code."""
     frames = traceback.extract_tb(error.__traceback__)
     foreign = (*_OURS, "<frozen", os.path.dirname(os.__file__))
     outside = [f for f in frames if not f.filename.startswith(foreign)]

@@ -39,7 +39,7 @@ class Sample(NamedTuple):
         return [self.said - 1 - kept + n for n in range(len(self.response))]
 
     def lacks_last(self) -> bool:
-        """Return whether the model did not receive the response's last token."""
+        """Return whether the last token of the response was withheld from the model."""
         return _lacks_last(self.forward.input_ids[self.row].tolist(), self.said, self.response)
 
     def ids(self) -> Tensor:

@@ -29,7 +29,7 @@ def _shortened(kwargs: dict[str, Any], most: int) -> dict[str, Any]:
     if config is not None:
         config = copy.deepcopy(config)
         config.max_new_tokens = min(config.max_new_tokens or most, most)
-        config.max_length = type(config)().max_length  # otherwise, transformers warns each time that both are set
+        config.max_length = type(config)().max_length  # otherwise, transformers warns at each call that both are set
         config.min_new_tokens = min(config.min_new_tokens or 0, most) or None
         for name in _TOLD:
             setattr(config, name, True)
@@ -89,8 +89,7 @@ class Draws(NamedTuple):
     tokens: Tensor
     """(N, P + R), including the prompt."""
     logprobs: Tensor | None
-    """(N, R): log-probabilities under the distribution that was sampled from (after every processor), or None if
-    unknown."""
+    """(N, R): log-probabilities under the sampler's distribution (after all logits processors), or None if unknown."""
     shut: float
     """Mean probability at each step of the tokens that a filter (top-p, top-k, min-p) excluded; 0 if unknown."""
     default: bool

@@ -1,7 +1,7 @@
 """Measures how a sampler draws from scripted logits: its temperature, and the tokens that its filters exclude.
 
-If torch draws the tokens, the probabilities that it receives show temperature and filters directly; otherwise, draws
-are counted.
+If torch draws the tokens, the probabilities that it receives show the temperature and the filters directly. Otherwise,
+draws are counted.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Scripted:
             return sampled(self.sample, ids, torch.ones_like(ids), self.model, seed)[:, ids.shape[1] :]
 
     def handed(self) -> list[Tensor]:
-        """Return the probabilities from which torch draws, the largest first, or nothing if the sampler draws by other
-        means."""
+        """Return the probabilities from which torch draws, the largest first; empty if the sampler draws in another
+        way."""
         seen: list[Tensor] = []
 
         def keep(table: Tensor) -> None:

@@ -1,7 +1,7 @@
-"""Reads a training script as a sequence of statements, and executes the statements that create given objects.
+"""Reads a training script as a sequence of statements, and executes the statements that create the requested objects.
 
-The sequence ends at the first ``backward``. The sequence includes the block under ``if __name__``, called functions of
-the trainer (with their parameters), and the first iteration of each loop. Only statements on which the requested names
+The sequence ends at the first ``backward``. It includes the block under ``if __name__``, the called functions of the
+trainer (with their parameters), and the first iteration of each loop. Only statements on which the requested names
 depend are run, so nothing is trained.
 """
 
@@ -47,7 +47,7 @@ class Statement(NamedTuple):
 
 
 class Loop(NamedTuple):
-    """A training loop, or a statement that calls a method with a training loop."""
+    """A training loop, or a statement that calls a method that contains a training loop."""
 
     node: ast.stmt
     file: Path
@@ -153,7 +153,7 @@ class Script:
                     node.names = [ast.alias(n) for n in sorted(names - {"*"})] or node.names
 
     def _leading(self, direct: Callable[[ast.AST], bool]) -> set[str]:
-        """Return the names of functions and methods that do something, directly or through calls."""
+        """Return the names of the functions and methods that perform an operation, directly or through calls."""
         every = {**{name: own.node for name, own in self.functions.items()}, **self.methods}
         found: set[str] = set()
         while more := {name for name, n in every.items() if name not in found and self._called(n, found, direct)}:

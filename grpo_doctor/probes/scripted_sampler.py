@@ -104,7 +104,7 @@ class _Scores:
 
 
 class ScriptedSampler:
-    """Makes a trainer's own rollout produce given responses, with any sampler.
+    """Makes a trainer's own rollout produce the given responses, with any sampler.
 
     A scripted sampler can be used in two ways, which can be combined. Inside ``with sampler.saying(responses):`` every
     ``model.generate`` and every sampling loop over the model gives these responses, in order::

@@ -1,4 +1,4 @@
-"""Saves everything that a probe may change, and restores it after every probe."""
+"""Saves everything that a probe may change and restores it after every probe."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Snapshot:
     @torch.no_grad()
     def restore(self) -> None:
         """Restore everything; tensors are written only if they changed."""
-        with one_thread():  # several threads do not compare memory faster
+        with one_thread():  # more threads do not speed up the comparison of memory
             for saved in self.saved:
                 _restore_model(saved)
         for own, numbers in self.counters:

@@ -1,7 +1,7 @@
 """Runs a trainer's own training loop on prompts, responses and advantages that a probe chooses.
 
 Most trainers have no function that takes samples and advantages: one function samples, scores and normalises, and
-another one computes the loss. Such a trainer's functions can be called only through the loop as a whole.
+another one computes the loss. The functions of such a trainer can be called only through the loop as a whole.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class TrainerLoop:
             self.rollout, self.step = self._rollout, self._step
 
     def _find_objects(self) -> None:
-        """Find the model, its tokenizer, optimizer and reference by name, or else by type."""
+        """Find the model, its tokenizer, the optimizer and the reference by name or, if the name is unknown, by
+        type."""
         parts = self.parts
         found = reachable_objects([lambda: parts])
         modules = [m for outer in found.modules for m in outer.modules() if not of_library(type(m))]
@@ -304,7 +305,7 @@ def _readers(now: Pass | None) -> list[Replacement]:
 
 
 def _label(row: Any) -> str:
-    """Return the text that identifies a row of training data: its prompt, or else its first text."""
+    """Return the text that identifies a row of training data: its prompt or, without a prompt, its first text."""
     if not isinstance(row, Mapping):
         return str(row)
     texts = {n: v for n, v in row.items() if isinstance(v, str)}

@@ -1,9 +1,9 @@
 """Finds objects that a trainer's functions use but that its adapter does not name: optimizers, their parameters, and
 schedulers.
 
-The search follows functions, closures, instances and the globals of the user's own files. The search does not follow
-the code of libraries. Of a library object, such as a trainer or a data loader, only attributes that are modules,
-optimizers, schedulers, the user's own Python modules, or objects of the user's own classes are visited.
+The search follows functions, closures, instances and the globals of the user's own files. It does not follow the code
+of libraries. Of a library object, such as a trainer or a data loader, only attributes that are modules, optimizers,
+schedulers, the user's own Python modules, or objects of the user's own classes are visited.
 """
 
 from __future__ import annotations

@@ -20,8 +20,7 @@ _FINE = {"render", "mask", "logprobs", "objective"}
 def derive_from_step(seams: Mapping[str, Callable[..., Any]], adapter: Adapter) -> dict[str, Callable[..., Any]]:
     """Derive `backward` from the adapter's own `step`, and `loss` from its own `backward` if there is no `loss`.
 
-    If the optimizer maximises, nothing is derived, because the gradient in ``p.grad`` has the opposite sign to that of
-    a loss.
+    If the optimizer maximises, nothing is derived, because the gradient in ``p.grad`` has the opposite sign.
     """
     found: dict[str, Callable[..., Any]] = {}
     model, optimizer = adapter.model, adapter.optimizer

@@ -29,7 +29,7 @@ __all__ = ["Event", "Head", "Input", "NotRead", "ReadError", "Run", "RunBuilder"
 def read(path: Path, mapping: Mapping[str, str] | None = None) -> list[Run]:
     """Return the runs in a file or a folder. Raises `ReadError` if the input cannot be read.
 
-    For text without a known metric, the result is one empty run of type ``none``, which is not judged.
+    For text without a known metric, the result is one empty run of type ``none``, which no check judges.
     """
     found = survey(path, mapping)
     if found.failed and not found.runs:

@@ -55,13 +55,13 @@ _AVERAGED = re.compile(r"[_\s](?:mean[_\s])?(?:over|across)[_\s].*$", re.IGNOREC
 
 
 def _alias(field: str, name: str, rank: int) -> tuple[str, Alias]:
-    """Return a name without the prefix ``1-`` of a complement, and the meaning of the name."""
+    """Return a name without the prefix ``1-`` of a complement, and the meaning of that name."""
     rest = name.removeprefix("1-")
     return rest, Alias(field, rank=rank) if rest == name else Alias(field, -1.0, 1.0, rank)
 
 
 def _ranked(table: str, first: int) -> Iterator[tuple[str, Alias]]:
-    """Yield the names of a table with their meanings. The preferred name of a field has the lowest rank."""
+    """Yield the names in a table with their meanings. The preferred name of a field has the lowest rank."""
     ranks: Counter[str] = Counter()
     for field, name in TABLES[table]:
         yield _alias(field, name, first + ranks[field])
@@ -103,7 +103,7 @@ _KNOWN = _DROPPED.union(_CANONICAL, *_WORDED)
 _COUNTED = frozenset("correct win solve match".split())
 """Words whose plural counts responses."""
 _PLURALS = {f"{word}s": word for word in _KNOWN - _COUNTED if f"{word}s" not in _KNOWN}
-"""Known words by their plurals, which name lists, as in ``kl_divs``."""
+"""Known words by their plurals, because names of lists are in the plural, as in ``kl_divs``."""
 STEP_KEYS = tuple(
     "step global_step train/global_step training/global_step trainer/global_step grpo_step train_step training_step "
     "rl_step ppo_step rollout_step policy_step system/step progress/step progress/batch train/step training_iteration "
@@ -141,8 +141,7 @@ def is_step(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def counts_as(name: str, word: str) -> bool:
-    """Return whether a name consists of this word and words for the training, as in ``epoch`` or ``RL training
-    epoch``."""
+    """Return whether a name consists of this word and words for training, as in ``epoch`` or ``RL training epoch``."""
     found = words(name)
     return word in found and not found - {word} - _BESIDE
 
@@ -218,7 +217,8 @@ def _below_any(head: str, tail: str) -> tuple[Alias, ...]:
 
 
 def of_another(head: str) -> bool:
-    """Return whether names below a path do not describe the policy, as below ``prompt_length`` or ``ref``."""
+    """Return whether names below a path describe something other than the policy, as below ``prompt_length`` or
+    ``ref``."""
     return not words(head).isdisjoint(_OF_ANOTHER)
 
 
@@ -233,7 +233,7 @@ _OF_ANOTHER = frozenset(
     "critic value values vf ref rm judge teacher student draft aux moe old baseline target random expert sft warmup "
     "human gold eval prompt best running per time timing perf memory".split()
 )
-"""Words that occur in a prefix if the names below the prefix do not describe the policy."""
+"""Words in the prefixes of names that do not describe the policy."""
 
 
 _GOLDS = frozenset("gold golden true oracle intended hidden".split())

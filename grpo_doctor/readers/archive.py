@@ -1,4 +1,4 @@
-"""Reads zip archives within limits. Unpacks the files that may be logs, or yields the samples of an Inspect log."""
+"""Reads zip archives within limits: unpacks the files that may be logs, or yields the samples of an Inspect log."""
 
 from __future__ import annotations
 

@@ -40,13 +40,13 @@ _ENOUGH = 5
 _ANY = frozenset({"length", "mean"})
 """Words that may describe the length of any sequence, so that they are not evidence for an RL run."""
 _APART = 1e-3
-"""Smallest singular value, as a share of the largest, at which the weights of metrics in the reward can be determined.
+"""Minimum singular value, as a share of the largest, at which the weights of metrics in the reward can be determined.
 `_APART` is also the share of the largest reward below which the weight of a metric counts as 0."""
 _MOST_PARTS = 32
 """Maximum number of reward functions among which an unrewarded metric is searched for."""
 _PAYS = frozenset(["reward_mean", "success_rate", "eval_score"])
-"""Fields that measure success. If no field that measures success has a value, a key is reported if it means success and
-its values are words."""
+"""Fields that measure success. If none of them has a value, a key that means success is reported if its values are
+words."""
 _SHOWN = 30
 """Maximum number of characters of a word in a note."""
 _NAMED = 6
@@ -149,7 +149,7 @@ def _order(steps: np.ndarray, trains: np.ndarray) -> tuple[np.ndarray | None, st
 
 
 def _metrics(rows: Rows, run: Run) -> tuple[Columns, dict[str, list[int]]]:
-    """Return a column for each field, and the rows on which a field is not finite. Columns that only look like a metric
+    """Return a column for each field, and the rows on which a field is not finite. Columns that only resemble a metric
     are dropped."""
     n = len(rows)
     columns, recorded = _fields(rows, run, n)
@@ -240,8 +240,8 @@ def _averaged(steps: np.ndarray, columns: Columns) -> None:
 
 
 def _fields(rows: Rows, run: Run, n: int) -> tuple[Columns, dict[str, list[int]]]:
-    """Return the column of every field from its best key, and the rows on which the field is not finite. Other keys are
-    not read."""
+    """Return, for every field, the column of its best key, and the rows on which the field is not finite. Other keys
+    are not read."""
     columns: Columns = {}
     recorded: dict[str, list[int]] = {}
     for field, name in _keys(rows).items():
@@ -404,8 +404,8 @@ def _may_be_success(name: str, values: np.ndarray) -> bool:
 
 
 def _unrewarded(table: np.ndarray, reward: np.ndarray) -> int | None:
-    """Return the only metric that is not part of the reward. Return None if there is no such metric or more than one,
-    or if the fit is not decisive.
+    """Return the only metric that is not part of the reward; None if there is no such metric or more than one, or if
+    the fit is not decisive.
 
     A linear fit of the reward, which must be exact and unique, determines the weights of the metrics. Metrics that are
     differences of other metrics are excluded first.
@@ -476,7 +476,7 @@ def _scaled_kl(rows: Rows, run: Run, columns: Columns) -> None:
 
 
 def _uncompared(rows: Rows, columns: Columns) -> None:
-    """Drop differences between rollout engine and trainer on rows on which verl logs 0 because it compared no
+    """Drop differences between the rollout engine and the trainer on rows on which verl logs 0 because it compared no
     tokens."""
     valid = rows.extra.get("training/rollout_probs_diff_valid")
     if valid is None:

@@ -1,5 +1,5 @@
-"""Finds the rows of one or several runs in a JSON document. The rows may be a list under any key, columns, or the
-points of curves."""
+"""Finds the rows of one or several runs in a JSON document. The rows may be a list under any key, a set of columns, or
+the points of curves."""
 
 from __future__ import annotations
 
@@ -52,8 +52,7 @@ class Table(NamedTuple):
     name: str
     rows: Sequence[Row]
     series: bool = False
-    """Whether the form of the document shows that the rows are in temporal order, as columns, curves and histories
-    do."""
+    """Whether the form of the document (columns, curves or histories) shows that the rows are in temporal order."""
 
 
 def tables(value: Any, name: str = "") -> list[Table]:
@@ -220,7 +219,7 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
 
 
 def _shows(tables: Sequence[Table]) -> float:
-    """Rate how much information the tables contain about a training."""
+    """Rate how much information the tables contain about a training run."""
     return max((says(name for row in table.rows[:3] for name in row) for table in tables), default=-1.0)
 
 

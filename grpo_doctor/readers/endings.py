@@ -48,7 +48,7 @@ _FRAME = re.compile(r'\s*File "(?:[^"]*/)?([^"/]{1,80})", line (\d{1,7}), in (<?
 """The line of a traceback that names a function. The last line that names a function before an exception shows where
 the exception was raised."""
 _REPEATED = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b\W{0,3}(.+)")
-"""A logged error, which counts as the ending if it is repeated up to the end of the log."""
+"""A logged error, which counts as the ending if it is repeated until the end of the log."""
 _OFTEN = 3
 """Minimum number of repetitions of a logged error that counts as the ending."""
 TAIL = 2000
@@ -56,7 +56,7 @@ TAIL = 2000
 
 
 def conclude(run: Run, end: Ending | None) -> None:
-    """Record how the log of a run ends, as a note and as an event of the last row. If the training finished before, a
+    """Record how the log of a run ends, as a note and as an event of the last row. If training finished before, a
     ``finished`` event comes first."""
     run.ending = end
     if end is None or end.kind == "finished":
@@ -111,8 +111,8 @@ def ending(lines: Iterable[tuple[int, str]], last_row: int) -> Ending | None:
 
 
 def _unsigned(errors: Mapping[int, str], logged: Mapping[str, list[tuple[int, str]]], last: int) -> Ending | None:
-    """Return the ending of a log without a known sign: a logged error that is repeated up to the last line. In a log
-    without metrics, an exception without its traceback also counts."""
+    """Return the ending of a log without a known sign of its ending: a logged error that is repeated until the last
+    line. In a log without metrics, an exception without its traceback also counts."""
     often = max(logged.values(), key=len, default=[])
     if len(often) >= _OFTEN and often[-1][0] == last:
         line, raised = often[0]

@@ -18,7 +18,7 @@ import numpy as np
 
 _listed = msgspec.json.Decoder(list[float]).decode
 CHUNK = 4096
-"""Number of rows that are buffered before they become columns."""
+"""Number of rows that are buffered before they are converted to columns."""
 LEARNED_FROM = 200
 """Number of rows of one shape that are parsed normally before their keys are learned."""
 

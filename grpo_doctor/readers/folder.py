@@ -41,7 +41,7 @@ class Survey(NamedTuple):
         return outcomes(Counter(answer.fate for answer in self.answers))
 
     def named(self) -> list[str]:
-        """Return one line for every file that may be a log and was not read."""
+        """Return one line for every file that may be a log but was not read."""
         lost = [f"{a.source}: {a.fate}: {a.why}" for a in (*self.unreadable, *self.not_read)]
         silent = [a for a in self.answers if a.fate == "no log" and a.why == NO_METRIC]
         return lost + [f"{a.source}: {a.why}" for a in silent if is_surely_a_log(os.path.basename(a.source))]
@@ -160,5 +160,5 @@ _DOCUMENTS = ("json", "wandb-summary", "csv", "completions")
 
 
 def is_training(run_type: str, format: str, rows: int) -> bool:
-    """Return whether a run records a training and is not an evaluation, a summary, or a result of one row."""
+    """Return whether a run records training and is not an evaluation, a summary, or a result of one row."""
     return run_type in TRAINING and (rows > 1 or format not in _DOCUMENTS)

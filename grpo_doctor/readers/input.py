@@ -48,7 +48,7 @@ class ArchiveError(ReadError):
 
 
 class NotRead(str):
-    """A note on data that a reader skipped or could not read, so that the diagnosis may be incomplete."""
+    """A note on data that a reader skipped or could not read, so the diagnosis may be incomplete."""
 
 
 class Torn(NotRead):
@@ -64,7 +64,7 @@ class Input:
     notes: list[str] = field(default_factory=list)
     shown: str = ""
     embedded: bool = False
-    """Whether this input is a part of another file, so that its line numbers do not apply to that file."""
+    """Whether this input is a part of another file, so its line numbers do not apply to that file."""
     completed: bool = False
     """Whether the program that printed this input is known to have run to its end, whatever errors it printed."""
     grown: list[Any] = field(default_factory=list)
@@ -158,7 +158,7 @@ class Input:
         return fresh()
 
     def keep(self, collected: Any) -> None:
-        """Keep the collected data for a later call, unless the last row is incomplete."""
+        """Store the collected data for a later call, unless the last row is incomplete."""
         self.grown.clear()
         end = self._start + self._taken
         with open(self.path, "rb") as file:

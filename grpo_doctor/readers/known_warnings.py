@@ -26,7 +26,7 @@ _SENTENCES = (
 )
 """Warnings of TRL's PPO that contain a metric, with the key of the metric."""
 _REFUSED = re.compile(r"WARN: (?:rank 0 )?grad_norm is not finite: (-?(?:inf|nan))\b")
-"""verl's warning about a skipped update, printed on every rank."""
+"""verl's warning about a skipped update, which every rank prints."""
 _SKIPS = re.compile(r"\bskip(?:s|ped|ping) (?:the |this |an |optimizer )?(?:update|batch|step)s?\b", re.IGNORECASE)
 _OFTEN = 3
 """Minimum number of skipped updates or batches to report; a loss scale that starts too high skips a few."""
@@ -37,17 +37,18 @@ _ERROR = re.compile(r"\b(?:ERROR|FAILED|[A-Z]\w{0,60}(?:Error|Exception)(?=:)|[F
 _COUNTED = re.compile(
     r"\d[.,%]?\s(?:failed|errors?)\b|\b(?:failed|errors?)['\"]?\s?[:=]\s?(?:[-+]?\d|null\b|[Nn]one\b|nan\b|false\b|False\b)"
 )
-"""A number of errors, or an empty field for an error."""
+"""Matches a number of errors, or an empty field for an error."""
 _PYTHON = re.compile(r"\b[A-Z]\w{0,60}Warning:|\bTraceback \(most recent call last\)")
-"""A warning of Python's ``warnings`` module, which may describe an error that did not occur, or the heading of a
-traceback, which names no error."""
+"""Matches a warning of Python's ``warnings`` module, which may describe an error that did not occur, or the heading of
+a traceback, which names no error."""
 _VARIES = re.compile(r"\d+(?:\.\d+)?|'[^']{0,200}'")
 _LEAD = re.compile(r"(?:\([^()]{1,120}pid=[^()]{1,60}\)\s*)?(?:.{0,80}?\b(?:ERROR|WARNING|CRITICAL)\b[\W\d]*)?")
-"""What a logger prints before a message: the process, the time, and the level."""
+"""Matches the text that a logger prints before a message: the process, the time, and the level."""
 _SHOWN, _MOST = 150, 50_000
 """`_SHOWN`: maximum number of characters of an error message in a report. `_MOST`: maximum number of lines kept."""
 _REPEATED = 10
-"""Minimum number of lines with the same error message. A few failed calls are normal in a run with thousands."""
+"""Minimum number of lines with the same error message. A few failed calls are normal in a run with thousands of
+calls."""
 
 
 def sign(text: str) -> str | None:
@@ -70,7 +71,7 @@ def metric(text: str) -> dict[str, str]:
 
 
 def skipped(lines: Sequence[str]) -> list[str]:
-    """Return a note on the lines that report a skipped update, batch or step, or nothing if there are few of them."""
+    """Return a note on the lines that report a skipped update, batch or step; empty if there are few such lines."""
     found = [text.strip() for text in lines if "kip" in text and _SKIPS.search(text, 0, LONGEST)]
     if len(found) < _OFTEN:
         return []
@@ -79,7 +80,7 @@ def skipped(lines: Sequence[str]) -> list[str]:
 
 
 class Errors:
-    """The error messages of a console log, with the lines that report them."""
+    """The error messages of a console log, and the lines that report them."""
 
     def __init__(self) -> None:
         self._found: list[tuple[int, str]] = []

@@ -1,4 +1,4 @@
-"""Validates the user's mapping of log keys to record fields. Both keys and fields must exist."""
+"""Validates the user's mapping of log keys to record fields. Both the keys and the fields must exist."""
 
 from __future__ import annotations
 

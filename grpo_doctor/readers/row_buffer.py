@@ -119,7 +119,7 @@ class Rows:
         """Lines that show how many steps were taken, each with the number of steps taken and the planned number of
         steps."""
         self.numbered = True
-        """Whether the steps of the rows come from the log; otherwise, the rows are counted."""
+        """Whether the steps of the rows come from the log and not from counting the rows."""
         self._declared: list[tuple[int, str, Any]] = []
         self._known: dict[str, Values] = {}
         self.weak = Values("", ())
@@ -247,7 +247,7 @@ class Rows:
                 begun = float(steps[at])
 
     def end(self) -> None:
-        """Record the end of a training at the current row."""
+        """Record the end of training at the current row."""
         self.flush()
         self.ended.append(len(self))
 
@@ -297,7 +297,7 @@ class Rows:
         return [*kept, str(self._step_key)] if kept and keyed else kept
 
     def _uncounted(self, row: Mapping[str, Any]) -> bool:
-        """Return whether neither this row nor an earlier row has a counter, except for fractions of an epoch."""
+        """Return whether neither this row nor any earlier row has a counter other than fractions of an epoch."""
         named = {key.lower().replace(" ", "_") for key in row}
         weak = [row[key] for key in row if is_weak(key)]
         parts = all((at := number(value)) is not None and not at.is_integer() for value in weak)

@@ -51,12 +51,11 @@ _WEIGHTS = {
     **dict.fromkeys(("entropy_mean", "advantage_mean", "advantage_std", "reward_std", "clip_fraction"), 2.0),
     **dict.fromkeys(("grad_norm", "learning_rate", "response_length_mean", "value_loss", "ratio_mean"), 1.0),
 }
-"""Weight of each field as evidence of a training."""
+"""Weight of each field as evidence of training."""
 SAYS_ENOUGH = 2.0
-"""Minimum evidence in the names of lines at which lines without a counter count as rows of a training."""
+"""Minimum evidence in the names of lines at which lines without a counter count as training rows."""
 OF_SETTINGS = frozenset("kl_coef entropy_coef groups group_size temperature epoch learning_rate".split())
-"""Fields that describe settings, not progress. A number in a text may be mistaken for a field that describes a
-setting."""
+"""Fields that describe settings, not progress. A number in a text may be mistaken for such a field."""
 OF_SWEEPS = frozenset("kl_coef entropy_coef group_size temperature".split())
 """Settings that an evaluation may vary, with one row per value, as in ``beta=0.1 => win rate: 58%``."""
 _OF_SCORES = frozenset("success_rate reward_mean eval_score valid_rate response_length_mean".split())
@@ -198,7 +197,7 @@ _ACTIONS = frozenset("action actions action_str action_type".split())
 _ENDS = frozenset("done is_done dones terminated terminal cumulative_reward".split())
 _OBSERVED = frozenset("observation observations obs next_observation observation_delta".split())
 UPDATED = frozenset("loss policy_loss kl_loss grad_norm learning_rate kl entropy_mean clip_fraction ratio_mean".split())
-"""Fields of an update. A training log has at least one field of an update."""
+"""Fields of an update. A training log has at least one of them."""
 
 
 def says(names: Iterable[str]) -> float:
@@ -207,7 +206,7 @@ def says(names: Iterable[str]) -> float:
 
 
 _OF_GROUPS = frozenset("advantage_mean advantage_std advantage_min advantage_max group_rewards".split())
-"""Fields that compare the responses in a group (to one prompt). Only training compares the responses in a group."""
+"""Fields that compare the responses in a group (to one prompt). Only training makes this comparison."""
 
 
 def of_an_environment(keys: Iterable[str]) -> bool:
@@ -265,7 +264,7 @@ def run_type(fields: Iterable[str], keys: Iterable[str], *, counted: bool = Fals
     if known - {"eval_score", "epoch", "success_rate", "wall_time", "temperature", "optimizer_step"}:
         return "supervised"
     if "eval_score" in known and any(key.startswith(OF_TRAINING) for key in keys):
-        return "rl"  # a training's scores, exported without its other metrics
+        return "rl"  # scores from training, exported without the other metrics
     if counted and "success_rate" in known and any({"train", "accuracy"} <= found for found in named):
         return "supervised"
     return "evaluation" if known & {"eval_score", "success_rate"} else "none"

@@ -1,4 +1,4 @@
-"""Maps the names of settings in logs of trainers to the names that checks use."""
+"""Maps the names of settings in trainers' logs to the names that checks use."""
 
 from __future__ import annotations
 

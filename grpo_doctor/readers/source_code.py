@@ -22,7 +22,7 @@ _KINDS: tuple[tuple[RunType, re.Pattern[str], frozenset[str]], ...] = (
     ),
 )
 """Kinds of training by patterns for the trainer's class or its base class, and by argument names of a trainer class
-that the notebook defines. For example, a trainer with a reference model does not only maximise the likelihood. The
+that the notebook defines. For example, a trainer with a reference model does more than maximise the likelihood. The
 first match counts."""
 _ARGUMENTS = re.compile(r"(?:Config|Arguments)$")
 _OTHER_ARGUMENTS = frozenset("SFTConfig TrainingArguments RewardConfig".split())

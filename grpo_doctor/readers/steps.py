@@ -1,8 +1,8 @@
 """Determines the step of each row, and the rows of each run. No other module determines steps or runs.
 
 A row has its own step, the position of a progress bar, or neither. Evaluation rows are assigned to a training row. A
-log contains several runs if a counter restarts, a final summary of the training occurs, or the lines of several
-processes are interleaved. A counter that goes back only partway indicates a resumed run, which remains one run.
+log contains several runs if a counter restarts, a final summary occurs, or the lines of several processes are
+interleaved. A counter that decreases without restarting indicates a resumed run, which remains one run.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def runs(
         trains: whether each row belongs to training.
         clocks: the epoch and the number of tokens so far at each row, NaN for none.
         outer: counters within which the steps may restart, such as ``iteration`` or an epoch.
-        ended: rows before which the log reports the end of a training.
+        ended: rows before which the log reports the end of training.
         origins: number of the process that printed each row.
     """
     parts: list[np.ndarray] = []
@@ -123,7 +123,8 @@ def _begins(
 
 
 def _runs_on(clock: np.ndarray, row: int) -> bool:
-    """Return whether a clock, such as the epoch, continues after an end of training, because rows were printed late."""
+    """Return whether a clock, such as the epoch, continues after the reported end of training, because rows were
+    printed late."""
     before, after = clock[:row][~np.isnan(clock[:row])], clock[row:][~np.isnan(clock[row:])]
     return bool(len(before) and len(after)) and bool(after[0] >= before.max() > before[0])
 
@@ -294,7 +295,7 @@ def of_rows(
 
 
 def continued(steps: np.ndarray, epoch: np.ndarray | None) -> np.ndarray:
-    """Return continuous steps if the steps restart with every epoch."""
+    """Return steps that continue across epochs, if the logged steps restart with every epoch."""
     if epoch is None or len(epoch) != len(steps):
         return steps
     back = np.flatnonzero(np.diff(steps) < 0) + 1
@@ -318,9 +319,9 @@ def repeated(steps: np.ndarray, columns: Mapping[str, np.ndarray]) -> np.ndarray
 
 
 def restarted(repeated: np.ndarray, steps: np.ndarray, trains: np.ndarray) -> list[int]:
-    """Return the training rows whose step is repeated because the run was restarted; empty if the log counts with
-    repeated steps. A restart is assumed if repeated rows are rare, or if only the first step repeats. A restart is also
-    assumed if a counter goes back and fewer than half of the counter's steps repeat."""
+    """Return the training rows whose step is repeated because the run was restarted; empty if repeated steps are part
+    of the log's way of counting. A restart is assumed if repeated rows are rare, or if only the first step repeats. A
+    restart is also assumed if a counter decreases and fewer than half of its steps repeat."""
     again = repeated[trains[repeated] & trains[repeated - 1]]
     moves = np.diff(steps)
     first = bool((steps[again] == steps[0]).all()) and np.count_nonzero(moves) > 1

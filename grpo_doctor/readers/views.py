@@ -33,7 +33,7 @@ COMPARED = (
     "eval_score",
 )
 _ENOUGH = 3
-"""Minimum number of shared values at which two files may be views of one run."""
+"""Minimum number of shared values for two files to be views of one run."""
 _BLOCK = 3
 """Minimum number of consecutive rows that must differ, or that only one file has at its end, for two files to be
 separate runs."""
@@ -83,7 +83,7 @@ _FEWEST = 3
 
 
 def _halves(run: Run, other: Run) -> bool:
-    """Return whether two files in one folder are the rollouts and the updates of one run. The two files have the same
+    """Return whether two files in one folder are the rollouts and the updates of one run. Such files have the same
     steps, except for a last step that only one file has, and share no field of rollouts or updates."""
     if Path(file_of(run.source)).parent != Path(file_of(other.source)).parent or len(run) < _FEWEST:
         return False
@@ -355,7 +355,7 @@ def _part(differ: np.ndarray) -> bool:
 
 def _broke(run: Run, name: str, rows: np.ndarray, others: np.ndarray) -> bool:
     """Return whether a run has NaN or infinite values on rows on which another run has numbers. A run with NaN or
-    infinite values failed, and is not a second view."""
+    infinite values has failed and is not a second view."""
     broken = {row for row, field in run.not_finite() if field == name}
     return bool(broken) and bool((np.isin(rows, list(broken)) & np.isfinite(others)).any())
 
@@ -371,7 +371,7 @@ def file_of(source: str) -> str:
 
 
 def natural(name: str) -> list[tuple[bool, int, str]]:
-    """Return a sort key that places 2 before 10."""
+    """Return a sort key that orders 2 before 10."""
     parts = re.split(r"(\d{1,18})", name)
     return [(part.isdigit() and part.isascii(), int(part) if part.isascii() and part.isdigit() else 0, part)
             for part in parts]  # fmt: skip

@@ -2,9 +2,9 @@
 
 The logs have several pitfalls. The block ``GRPO诊断 (Batch级别)`` and ``avg_reward`` contain statistics of the
 advantages, not of the rewards. Answers are scored in the order in which they complete. The executor's answers
-(``### Step 1: …``) are not the policy's output. stderr is interleaved with stdout, and numbers are printed as
-``np.float64(…)``. The policy's own text consists of the output of the generation phase, and of the first 60
-characters of valid workflows.
+(``### Step 1: …``) are not the policy's output. The lines of stderr and stdout are mixed, and numbers are printed as
+``np.float64(…)``. The policy's own text consists of the output of the generation phase, and of the first 60 characters
+of valid workflows.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Maps each line of the fairness/hallucination trainer's console to fields and steps.
 
 Most lines have a row in `HANDLERS` with a required text, a pattern and a handler. A handler may record a warning of the
-trainer. The prefix of a regex group's name determines the target of the group's number (`PLACES`).
+trainer. The prefix of a regex group's name determines where the number of the group is stored (`PLACES`).
 """
 
 from __future__ import annotations

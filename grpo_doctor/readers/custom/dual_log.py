@@ -44,7 +44,7 @@ class Step:
         for name, values in self.lists.items():
             task, _, field_name = name.rpartition(".")
             (self.tasks[task] if task else self.fields).setdefault(field_name, mean(values))
-        if self.ended:  # the trainer prints the line only if there are zero-variance groups
+        if self.ended:  # the trainer prints this line only if there are zero-variance groups
             self.fields.setdefault("zero_variance_groups", 0.0)
 
     def known(self) -> bool:

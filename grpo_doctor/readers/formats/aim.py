@@ -1,7 +1,7 @@
 """Reads the indexed runs of an Aim repository with Aim's own library, because the store is a RocksDB database.
 
-The library is imported only in this module. The library does not show runs that are not indexed yet, but the result
-reports how many of them exist. Aim indexes runs while its interface is open, or with ``aim storage reindex``.
+The library is imported only in this module. The library does not show runs that are not indexed yet, but a note reports
+their number. Aim indexes runs while its interface is open, or with ``aim storage reindex``.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ in smaller batches."""
 _ROOM = 1 << 28
 """Maximum size in bytes of the texts in the rows that are read at once."""
 _VALUE = 5
-"""Number of bytes of a document that need as much memory as one value of a list."""
+"""Number of bytes of a document that take as much memory as one value of a list."""
 _HELD_OUT = re.compile(r"(?i)(?:^|[^a-z])(?:val|validation|evals?|evaluation)(?:[^a-z]|$)")
 """Words in the names of files and folders that contain responses of an evaluation."""
 _ENDED = {*NAMES["reward"], *NAMES["success"], *NAMES["advantage"], *NAMES["finish"]}
@@ -61,7 +61,7 @@ _KEYS = re.compile(r'"(\w{1,40})"\s*:')
 _TRAINS = re.compile(
     r'"(?:train(?:ing)?|log)(?:_(?:log|history|metrics))?"\s*:\s*\[\s*\{[^{}]*"(?:loss|grad_?norm|gradient_norm)"'
 )
-"""A list of the training's rows in a document. A document with such a list is a log, whatever texts come after it."""
+"""A list of the trainer's rows in a document. A document with such a list is a log, whatever texts follow it."""
 
 
 def sniff(head: Head) -> int:
@@ -138,7 +138,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _is_training(run: Run, name: str) -> bool:
-    """Return whether rollouts belong to a training, not to an evaluation. Rollouts of a training have advantages, or
+    """Return whether rollouts come from training and not from an evaluation. Rollouts from training have advantages, or
     rewards and step numbers."""
     counted = "reward_mean" in run.columns and bool(run.steps.any())
     return (counted or "advantage_std" in run.columns) and _HELD_OUT.search(name) is None

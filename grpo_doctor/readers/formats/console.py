@@ -1,8 +1,8 @@
 """Reads a trainer's console output. Each line is passed to the format that recognises it, and the format with the most
 values is used.
 
-Lines of known trainers take precedence. Before the first line of a known trainer, the general reader tries every line
-that contains a number. Trainers also print completions, so a line must be similar to other lines to count.
+Lines of known trainers take precedence. Before the first such line, the general reader tries every line that contains a
+number. Trainers also print completions, so a line counts only if it is similar to other lines.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ _HEADING, _BELOW = 80, 2
 """`_HEADING`: maximum number of bytes of a heading. `_BELOW`: maximum distance in lines between a heading and its
 row."""
 _FEWEST = 5
-"""Minimum number of rows of an RL training in lines that a known trainer did not print."""
+"""Minimum number of rows of an RL run in lines that a known trainer did not print."""
 _AGREE = "rollout_"
-"""Prefix of fields that compare sampler and trainer."""
+"""Prefix of fields that compare the sampler and the trainer."""
 _FAILS = b"tensor contains"
 """Text in the error message of a policy that has become NaN."""
 _SETS = b"actor_rollout_ref."
@@ -110,7 +110,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _elsewhere(file: Input, known: list[Run], own: set[int]) -> list[Run]:
-    """Return the RL runs in lines that a known trainer did not print, if the known trainer printed only another kind of
+    """Return the RL runs in lines that a known trainer did not print, if its own lines are about another kind of
     training."""
     if any(run.run_type == "rl" for run in known) or not any(map(len, known)) or known[0].format == keyvalue.FORMAT:
         return []
@@ -172,7 +172,7 @@ class _Console:
 
     @property
     def _busy(self) -> bool:
-        """Return whether a row or mapping that spans several lines is being read."""
+        """Return whether the reader is inside a row or mapping that spans several lines."""
         return bool(self.config.open or self.wrapped.open)
 
     def take(self, line: int, raw: bytes) -> None:
@@ -360,7 +360,8 @@ class _Console:
 
     def _printed(self, line: int, mapping: dict[str, Any]) -> None:
         """Read a mapping that spans many lines. A mapping of only numbers is a row of metrics; any other mapping is a
-        configuration. If a mapping only compares sampler and trainer, as in XTuner, other lines contain the metrics.
+        configuration. If a mapping only compares the sampler and the trainer, as in XTuner, other lines contain the
+        metrics.
         """
         metrics = [key for key in mapping if resolve(key) and not declared(key)]
         if metrics and all(resolve(key)[0].field.startswith(_AGREE) for key in metrics) and not self._known:

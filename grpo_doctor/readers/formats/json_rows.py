@@ -102,8 +102,8 @@ def _passed_over(document: dict[str, Any], rows: Rows) -> dict[str, int]:
 
 
 _FEW = 20
-"""Maximum number of keys of an unused part of a document that are listed. For a larger part, only its name is
-listed."""
+"""Maximum number of keys at which the keys of an unused part of a document are listed. For a larger part, only its name
+is listed."""
 
 
 def _trainer_state(file: Input, state: dict[str, Any]) -> Run:

@@ -1,7 +1,7 @@
 """The general reader: reads metrics that custom trainers print as ``key: value``, ``key=value`` or ``key value``.
 
-The reader does not depend on a trainer. A line with numbers has a shape: the names before its numbers. Repeated shapes
-whose names mean record fields are metrics. The alias table contains names in several languages. The step is in the line
+The reader works for any trainer. A line with numbers has a shape: the names before its numbers. Repeated shapes whose
+names mean record fields are metrics. The alias table contains names in several languages. The step is in the line
 itself (``iter 12``, ``[12/500]``, ``第12步``) or in a heading above the line. Headings must count up, because a model's
 answers may also contain ``Step 1: … Step 2: …``.
 """
@@ -46,9 +46,9 @@ _BESIDE_BARE = 3
 """Minimum number of other names on a line at which a bare ``R`` is a metric."""
 _TRAINS = frozenset("reward_mean reward_std grad_norm kl policy_loss".split())
 _LETTERS = re.compile(r"[^\W\deE_]")
-"""Letters other than the E of an exponent, which a line of only numbers does not contain."""
+"""Letters other than the E of an exponent. A line that contains only numbers has none of them."""
 _LEAST_NAMELESS = 3
-"""Minimum number of lines with only numbers that are reported if no row was read."""
+"""Minimum number of lines with only numbers at which they are reported if no row was read."""
 _SHORTEST_START = 8
 """Minimum number of characters, excluding numbers, of a line that marks the start of a program."""
 _STARTS, _SAME_START = 3, 0.2
@@ -57,7 +57,7 @@ _STARTS, _SAME_START = 3, 0.2
 _FEWEST_ROWS = 5
 """Minimum number of rows at which a process counts as training."""
 _HELD_OUT_TWICE = 2
-"""Minimum number of evaluation lines of one shape. Two lines are enough: one before and one after the training."""
+"""Minimum number of evaluation lines of one shape. Two lines are enough: one before and one after training."""
 _LEAST_METRICS = 4
 """Minimum number of metrics in a pasted row whose lines each occur once. At least one metric must be specific to
 training."""
@@ -67,8 +67,8 @@ _HELD_OUT = re.compile(
     r"(?:\s*[|\])@]|\s+#\d|\s*:(?!\s*[-+.\d])|\s*:\s*\d{1,3}%\||\s+(?:step|iter|iteration|epoch|at|after|results?|metrics)\b)"
     r"|[\[(](?:eval|evaluation|val|validation|test)[\])]|\bevaluated (?:\S{1,60} in \d|\W?(?:step|iter|epoch)\b)"
 )
-"""Start (in lowercase) of a line about an evaluation, perhaps after a counter. The metrics on the line do not describe
-the training."""
+"""Start (in lowercase) of a line about an evaluation, perhaps after a counter. The metrics on such a line do not
+describe training."""
 _ANNOUNCED = re.compile(
     r"\b(?:evaluating|validating|running (?:evaluation|validation))\b"
     r"(?:[^\w:=]*$|\s?(?:\.\.\.|…)|[^:=]{1,40}\bepoch \d{1,6}/\d{1,6}\W*$)",
@@ -139,7 +139,7 @@ class _Taken(NamedTuple):
     shape: Shape | None = None
     picks: Sequence[tuple[int, float] | None] = ()
     unread: tuple[str, ...] = ()
-    told: bool = False
+    metric: bool = False
 
 
 class General:
@@ -185,7 +185,7 @@ class General:
         else:
             template.lines += 1
         self._order += template.numbered
-        if template.told:
+        if template.metric:
             self._follows = True
             if not template.sets and (self._starting or not self._rowed):
                 self._rows_begin()
@@ -211,8 +211,8 @@ class General:
         """Register a template for a line, so that later lines that differ only in their numbers are read quickly."""
         raw = given.encode()
         template = Template(raw, numbered=bool(names))
-        template.names, template.told = taken.unread, taken.told
-        template.sets = taken.told and self._sets(names)
+        template.names, template.metric = taken.unread, taken.metric
+        template.sets = taken.metric and self._sets(names)
         if taken.shape is not None:
             template.collects(taken.shape, taken.picks, len(figures(given.removesuffix(text).encode())))
         self._add_template(key(raw), template)
@@ -266,7 +266,7 @@ class General:
             if shape is not None:
                 shape.bar = "%|" in text or "it [" in text
                 shape.add(self._order, line, self._origin, values, text)
-            taken = _Taken(shape, picks or (), told=True)
+            taken = _Taken(shape, picks or (), metric=True)
         elif sample:
             return names, None
         else:
@@ -383,7 +383,7 @@ class General:
         """Count the names on lines of templates that were not parsed individually."""
         for template in self._templates.values():
             if template.lines > 1:
-                silent = not template.names and not template.told and template.shape is None
+                silent = not template.names and not template.metric and template.shape is None
                 names = pairs(self._without_prefix(decoded(template.text)))[0] if silent else template.names
                 for name in {*names} - {"", "#"}:
                     self._others[name] += template.lines - 1 + silent
@@ -539,7 +539,7 @@ class General:
                         self.rows.set(str(setting), int(value) if value.is_integer() else value)
 
     def _timeline(self, shapes: list[Shape]) -> Timeline | None:
-        """Return the steps and the lines at which they start, or None if the lines are not a training log."""
+        """Return the steps and the lines at which they start; None if the lines are not a training log."""
         counting = [s for s in shapes if s.count() is not None]
         if any(not s.bar and s.counter not in s.positions and len(s.lines) > 1 for s in counting):
             # lines contain their step, so progress bars count other items, such as groups of a step or test questions

@@ -82,12 +82,12 @@ class Template:
         lines: the number of lines.
         numbered: whether the lines contain a number.
         shape: the shape that collects the numbers of the lines, or None if the numbers are not read.
-        told: whether the lines name a metric.
+        metric: whether the lines contain the name of a metric.
         sets: whether the lines name only settings.
-        names: the unused names in the lines.
+        names: the names in the lines that no field uses.
     """
 
-    told = sets = False
+    metric = sets = False
     shape: Shape | None = None
     names: tuple[str, ...] = ()
 
@@ -95,8 +95,8 @@ class Template:
         self.text, self.numbered, self.lines = text, numbered, lines
 
     def collects(self, shape: Shape, picks: Sequence[tuple[int, float] | None], before: int) -> None:
-        """Set the shape that collects numbers of the lines. Each pick is the index of a number after the prefix and its
-        divisor, or None if the number is missing."""
+        """Set the shape that collects the numbers of the lines. Each pick is the index of a number after the prefix,
+        with its divisor, or None if the number is missing."""
         self.shape, self._count = shape, len(figures(self.text))
         places = [-1 if pick is None else before + pick[0] for pick in picks]
         self._pick = itemgetter(places[0], *places)  # repeated, because itemgetter returns no tuple for a single item

@@ -39,7 +39,7 @@ _PROGRESS = re.compile(r"\[\s*(\d+)/(\d+) [^\[\]]{0,60}\bEpoch ([\d.]+)/\d+\]")
 
 
 _STARTS = re.compile(r"^\s*[!%]|\bsubprocess\b|\bPopen\b|\bos\.system\b|\bsystem\(", re.MULTILINE)
-"""Code of a cell that starts other programs or magics. Their errors do not end the cell with an error."""
+"""Code of a cell that starts other programs or magics, whose errors do not end the cell with an error."""
 
 
 class _Output(NamedTuple):

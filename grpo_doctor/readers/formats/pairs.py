@@ -167,7 +167,7 @@ def _of_list(match: re.Match[str]) -> str:
 
 
 def metrics(text: str) -> dict[str, float]:
-    """Return all named numbers of a line if any of the names means a field other than the epoch; otherwise, an empty
+    """Return all named numbers of a line if any name means a field other than the epoch; otherwise, an empty
     dictionary."""
     names, values = pairs(text)
     told = any(alias.field != "epoch" for name in names for alias in resolve(name))

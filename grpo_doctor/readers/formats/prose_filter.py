@@ -1,4 +1,4 @@
-"""Distinguishes the text of a document about a training run from a log, which may be pasted into the document."""
+"""Distinguishes the text of a document about a training run from logs that are pasted into the document."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class Essay:
             self._place = _OF_CODE if fence[2].lower() in _CODE else self._fences
 
     def sentences(self, metrics: Collection[int]) -> set[int]:
-        """Return the metrics lines that are in the text of an essay. Metrics lines in the text of an essay are rare,
-        and are not in a fenced block that contains a log."""
+        """Return the metrics lines in the text of an essay. These lines are rare and are not in a fenced block that
+        contains a log."""
         places = dict(zip(self._lines, self._places, strict=True))
         counts = Counter(places[line] for line in metrics if line in places)
         logs = {place for place, count in counts.items() if place > _TEXT and count >= _FEWEST}

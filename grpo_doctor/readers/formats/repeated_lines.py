@@ -62,7 +62,7 @@ class Shape:
         return len(self.texts) == 1 and 2 * sum(map(bool, self.names)) > len(self.names)
 
     def weight(self) -> int:
-        """Return how strongly the lines of this shape indicate a training."""
+        """Return how strongly the lines of this shape indicate training."""
         return len(self.lines) * len(self.fields)
 
     def count(self) -> int | None:

@@ -62,7 +62,7 @@ def _opened(file: Input) -> Iterator[sqlite3.Connection]:
                     copy.write(chunk)
             copy.flush()
             path = Path(copy.name)
-        live = path.with_name(f"{path.name}-wal").exists()  # a writer is active; this file has the newest rows
+        live = path.with_name(f"{path.name}-wal").exists()  # a writer is active, and this file contains the newest rows
         with closing(
             sqlite3.connect(f"file:{quote(str(path))}?mode=ro{'' if live else '&immutable=1'}", uri=True)
         ) as c:

@@ -146,7 +146,7 @@ def _delimiter(line: str) -> str:
 def _header(lines: list[str], file: str, mapped: Collection[str]) -> list[str]:
     """Return the names in the first line of a file that is a single table; empty for other files.
 
-    The header of a table has two known names, one known name if all cells are numbers, or a mapped name.
+    A header of a table contains two known names, one known name if all cells are numbers, or a mapped name.
     """
     delimiter = _delimiter(lines[0]) if len(lines) > 1 else ""
     names = split(lines[0], delimiter) if delimiter else []

@@ -1,10 +1,10 @@
 """Reads repeatedly printed lines in a second way, for comparison with the result of the first way (`keyvalue`).
 
-The second way uses only structure. Lines of one shape are a template. The template with the most information about a
-training is the main template, and a number that counts up in its lines counts the rows. Without a number that counts
-up, a heading is used if it advances with nearly every row or encloses several lines. Lines below one heading are
-averaged. The numbers of other templates are added to the rows. Lines whose words vary are generated text. Without a
-counter, no row is read from generated text.
+The second way uses only structure. Lines of one shape are a template. The template with the most information about
+training is the main template, and a number that counts up in its lines counts the rows. Without such a number, a
+heading is used if it advances with nearly every row or encloses several lines. Lines below one heading are averaged.
+The numbers of other templates are added to the rows. Lines whose words vary are generated text. Without a counter, no
+row is read from generated text.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _templates(shapes: Sequence[Shape]) -> list[Table]:
 
 
 def mine(shapes: Sequence[Shape], heads: Sequence[Shape]) -> tuple[Table, np.ndarray] | None:
-    """Return the rows of the template with the most information about a training, and the step of each row. Steps are
+    """Return the rows of the template with the most information about training, and the step of each row. Steps are
     NaN without a counter.
 
     Args:

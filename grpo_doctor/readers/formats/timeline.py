@@ -83,7 +83,7 @@ class Timeline:
         return Timeline(places, own)
 
     def at(self, places: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the index of the step of each line of a shape, and the place at which the step is counted.
+        """Return, for each line of a shape, the index of its step, and the place at which the step is counted.
 
         If the lines precede the line with the step, the next step is used. If the lines follow the line with the step,
         the last step that began is used. Lines before the first count keep their place, because an earlier run may have

@@ -82,7 +82,7 @@ def tells(row: dict[str, Any]) -> bool:
 
 
 def updates(row: dict[str, Any]) -> bool:
-    """Return whether a row contains metrics of an update or an evaluation, or keys of the training, and not only the
+    """Return whether a row contains metrics of an update or an evaluation, or keys of training, and not only the
     rewards of one response."""
     return bool(_fields(row) - _OF_FORM - {"reward_mean"}) or any(key.startswith("train/") for key in row)
 

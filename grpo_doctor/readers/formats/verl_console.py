@@ -20,7 +20,7 @@ _LONGEST_CONFIG = 4000
 _PROCESS = re.compile(r"\([^()]{1,120}pid=[^()]{1,60}\)")
 """The prefix that Ray adds to every line of a process, including the lines of a mapping."""
 _PART = re.compile(r"['\"](\w{1,80})['\"]:$")
-"""The name of a part of a configuration, before a mapping on the same line. The name is needed if other output has
+"""The name of a part of a configuration, before a mapping on the same line. This name is needed if other output has
 interrupted the complete mapping."""
 _KEY = re.compile(r"""\s*["']""")
 _GOES_ON = re.compile(

@@ -7,8 +7,7 @@ import re
 from .verl_console import begins
 
 _OPENS = re.compile(r"\{(['\"])[\w/ .-]{1,80}\1: -?\d[^{}]*$")
-"""The first line of a wrapped mapping. The first value of the mapping is a number, and the mapping does not end on this
-line."""
+"""Matches the first line of a wrapped mapping, whose first value is a number and which does not end on this line."""
 _TORN_VALUE = re.compile(r"[\d.eE+naif-]{1,30} - [\w./@-]{1,80}:")
 """Start of a line that continues a value from the previous line in verl's output."""
 _MOST, _LOST = 100, 2
