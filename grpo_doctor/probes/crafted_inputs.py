@@ -171,7 +171,7 @@ def complete(words: Ids, lengths: Sequence[int], eos: int | None) -> list[Ids]:
 
 
 def endings(lengths: Sequence[int], eos: int | None, limit: int | None = None) -> list[list[tuple[int, bool]]]:
-    """Return response lengths as they occur in generation, each with whether the response ends with EOS.
+    """Return response lengths as they occur in generation, and for each response whether it ends with EOS.
 
     A response without EOS was truncated at the limit, so it is as long as the longest one. The three cases are: all
     responses ended, the longest is truncated, and all are truncated.

@@ -153,7 +153,7 @@ class Script:
                     node.names = [ast.alias(n) for n in sorted(names - {"*"})] or node.names
 
     def _leading(self, direct: Callable[[ast.AST], bool]) -> set[str]:
-        """Return the names of the functions and methods that perform an operation, directly or through calls."""
+        """Return the names of the functions and methods that contain a node for which ``direct`` is true, or call one that does."""
         every = {**{name: own.node for name, own in self.functions.items()}, **self.methods}
         found: set[str] = set()
         while more := {name for name, n in every.items() if name not in found and self._called(n, found, direct)}:
@@ -164,7 +164,7 @@ class Script:
         self, node: ast.AST, leading: Iterable[str], direct: Callable[[ast.AST], bool] | None = None
     ) -> list[str]:
         """Return the functions among ``leading`` that code uses, and "" for each method among them and for each node
-        that does the same ``direct``ly. By default, the functions are those that train."""
+        for which ``direct`` is true. By default, the functions are those that train."""
         direct = direct or _trains
         modules = {name.rpartition(".")[2] for name in self.modules.values()}
         found = []

@@ -136,7 +136,7 @@ def _rows_of(rows: Rows, builder: RunBuilder) -> tuple[set[str], int]:
 
 def _order(steps: np.ndarray, trains: np.ndarray) -> tuple[np.ndarray | None, str]:
     """Return the order of rows that are not in the order of their steps, with a note. The rows may begin with the last
-    step, and evaluations may be listed above or below the rows of the training."""
+    step, and evaluations may be listed above or below the training rows."""
     if (np.diff(steps) < 0).all():
         return np.arange(len(steps))[
             ::-1

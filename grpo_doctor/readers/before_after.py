@@ -1,4 +1,4 @@
-"""Finds scores that were printed once before and once after a training, such as ``Accuracy before training: 0.31``."""
+"""Finds scores that were printed once before and once after training, such as ``Accuracy before training: 0.31``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .input import Input, lines_with
 
 _BEFORE = (b"efore", b"EFORE", b"aseline", b"ASELINE", b"nitial", b"INITIAL", b"ntrained", b"NTRAINED")
 _AFTER = (b"fter", b"FTER", b"inal", b"INAL", b"rained", b"RAINED", b"uned", b"UNED")
-"""Parts of the words for the time before and after a training, by which lines are searched before the pattern is
+"""Parts of the words for the time before and after training. Lines are searched for them before the pattern is
 tried."""
 _SCORED = re.compile(rb"(?i)(?:rew|scor|acc|succ|pass|win|corr|solv)[^\n]{0,80}?[:=|)\]]\s*[-+]?\.?\d")
 _TRAINING = (
@@ -29,16 +29,16 @@ _PHASE = re.compile(
     rf"|after|final|trained|(?:fine-?)?tuned)(?![a-z]){_TRAINING}",
     re.IGNORECASE,
 )
-"""A word for the time before or after a training; only words for the time before have a group."""
+"""Matches a word for the time before or after training; only words for the time before have a group."""
 _SCORES = frozenset(("reward_mean", "success_rate"))
 _LONGEST = 300
 _MOST = 3
-"""Maximum number of lines of one form. A score that is printed more often is a series of the training."""
+"""Maximum number of lines of one form. A score that is printed more often is a series of training."""
 _MOST_FORMS = 1000
 
 
 class Comparison(NamedTuple):
-    """A score before and after a training, and the lines that contain it."""
+    """A score before and after training, and the lines that contain it."""
 
     name: str
     before: float
@@ -51,15 +51,15 @@ class Comparison(NamedTuple):
 
 
 class BeforeAfter:
-    """The lines of a log that name the time before or after a training."""
+    """The lines of a log that name the time before or after training."""
 
     def __init__(self) -> None:
         self._before: defaultdict[str, list[tuple[int, str, float]]] = defaultdict(list)
         self._after: defaultdict[str, list[tuple[int, str, float]]] = defaultdict(list)
 
     def see(self, first: int, block: bytes) -> None:
-        """Keep the lines of a block that contain a score before or after a training. Scores after a training count only
-        if one before it was found. ``first`` is the number of the block's first line."""
+        """Keep the lines of a block that contain a score before or after training. A score after training counts only
+        if a score before training was found. ``first`` is the number of the block's first line."""
         for marks in (_BEFORE, _AFTER):
             for line, raw in lines_with(marks, first, block) if marks is _BEFORE or self._before else ():
                 if len(raw) <= _LONGEST and _SCORED.search(raw):
@@ -106,8 +106,8 @@ def _score(text: str) -> tuple[str, float]:
 
 
 def conclude(runs: Sequence[Run], found: Sequence[Comparison]) -> None:
-    """Add the comparisons to the runs as notes, and the first one as two evaluations of a single training that has no
-    held-out score."""
+    """Add the comparisons to the runs as notes, and the first one as two evaluations of a single run without a held-out
+    score."""
     if not found:
         return
     trained = [run for run in runs if len(run) > 1]

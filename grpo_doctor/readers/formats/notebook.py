@@ -92,7 +92,7 @@ def read(file: Input) -> list[Run]:
 
 
 def _compared(notebook: Any) -> list[Comparison]:
-    """Return the scores before and after the training, which other cells than the training may print."""
+    """Return the scores before and after training, which may be printed by cells other than the training cell."""
     outputs = [output for cell in _cells(notebook) for output in _outputs(cell)]
     printed = ((_joined(output.get("text")), output.get("data")) for output in outputs)
     shown = (text or (_joined(data.get("text/plain")) if isinstance(data, dict) else "") for text, data in printed)
