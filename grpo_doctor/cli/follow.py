@@ -20,7 +20,8 @@ WHOLE = {".json", ".ipynb"}
 class Follower:
     """Copies complete lines of a growing file to a separate folder; handles rotation, truncation and rewriting.
 
-    A rotated file is read to its end before the new file. A file that starts again with the same first lines counts as
+    A rotated file is read to its end before the new file is read. A file that starts again with the same first lines
+    counts as
     rewritten: its lines replace the copied lines. If a file is truncated between two polls and then exceeds its old
     length, it cannot be distinguished from a file that grew.
     """

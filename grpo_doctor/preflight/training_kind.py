@@ -24,7 +24,7 @@ ONLY_RL = frozenset(
     "group_size kl_coef kl_reward_coef adv_estimator epsilon epsilon_high use_kl_loss num_iterations rollout_prompts "
     "rollout_responses importance_sampling_level sync_ref_model".split()
 )
-"""Settings that no other kind of training has."""
+"""Settings that only reinforcement learning has."""
 TRAINING = frozenset(("learning_rate", "per_device_train_batch_size", "gradient_accumulation_steps"))
 """Settings that any kind of training has."""
 METHODS: Mapping[str, RunType] = {

@@ -153,7 +153,8 @@ class Script:
                     node.names = [ast.alias(n) for n in sorted(names - {"*"})] or node.names
 
     def _leading(self, direct: Callable[[ast.AST], bool]) -> set[str]:
-        """Return the names of the functions and methods that contain a node for which ``direct`` is true, or call one that does."""
+        """Return the names of the functions and methods that contain a node for which ``direct`` is true, or that call
+        such a function or method."""
         every = {**{name: own.node for name, own in self.functions.items()}, **self.methods}
         found: set[str] = set()
         while more := {name for name, n in every.items() if name not in found and self._called(n, found, direct)}:

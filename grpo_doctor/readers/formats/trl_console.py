@@ -162,5 +162,6 @@ class Bars:
             run.settings.setdefault("max_steps", at[1])
 
     def settle(self) -> None:
-        """Restrict the position to bars with the last length, because other bars belong to evaluations and datasets."""
+        """Restrict the position to bars with the length of the last bar, because other bars belong to evaluations and
+        datasets."""
         self._total = self._last
