@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from typer.core import TyperGroup, TyperOption
 
-from .apart import in_a_child
+from .child_process import in_a_child
 from .common import BROKEN, WRONG, fail, plain_errors, report_bug
 
 MAIN, TRY, MORE = "Commands", "Try it", "More"
