@@ -98,10 +98,7 @@ def gate(
         inputs = [*outcome.files, *common.settings_file(settings)]
         compared, failed = ([], common.CLEAN) if against is None else compare_with(against, outcome.diagnoses, settings)
         diagnoses, excused = _with_comparison(compared, outcome.diagnoses)
-        if baseline is not None and write_baseline:
-            common.refuse_inputs([baseline], inputs)
-            _write_baseline(baseline, diagnoses)
-        known = {} if baseline is None else _read_baseline(baseline)
+        known = {} if baseline is None else _known_findings(baseline, diagnoses, inputs, write_baseline)
         excused |= {(d.source, f.code): "in the baseline" for d in diagnoses for f in d.findings if _key(d, f) in known}
         excused |= _accepted(settings.accept, diagnoses)
         judged = [_against(_judge(d, excused, settings.fail_on, required, min_steps), compared) for d in diagnoses]
@@ -225,6 +222,14 @@ def _accepted(accepted: Iterable[Accepted], diagnoses: Iterable[Diagnosis]) -> d
         for f in d.findings
         if not entry.expired and f.code == entry.code and fnmatch(relative(d.source), entry.path)
     }
+
+
+def _known_findings(path: Path, diagnoses: list[Diagnosis], inputs: list[Path], write: bool) -> dict[str, Key]:
+    """Return the findings in the baseline. With ``write``, the baseline is first replaced by the current findings."""
+    if write:
+        common.refuse_inputs([path], inputs)
+        _write_baseline(path, diagnoses)
+    return _read_baseline(path)
 
 
 def _read_baseline(path: Path) -> dict[str, Key]:

@@ -72,37 +72,43 @@ def read(path: Path) -> list[Configuration]:
 
 
 def _read(path: Path) -> list[Configuration]:
-    text = _text(path)
+    text, suffix = _text(path), path.suffix.lower()
     try:
         launches = _holding(_launches(path, text))
-        if path.suffix.lower() not in LOGS and launches:
+        if suffix not in LOGS:
             versions = pinned({f.package for f in frameworks() if f.package} | names(), text, path)
-            if path.suffix.lower() in MARKDOWN:
+            if suffix in MARKDOWN:
                 versions = {name: Pin(version, False) for name, version in stated(text.splitlines()).items()} | versions
             for launch in launches:
                 launch.versions, launch.title = versions, path.stem
-        found = [understand(launch) for launch in launches]
-        vague = [c for c, one in zip(found, launches, strict=True) if one.program.startswith("script") or not one.line]
-        by_variables = [c for c, launch in zip(found, launches, strict=True) if launch.program == ENVIRONMENT]
+        found = [(understand(launch), launch) for launch in launches]
     except ReadError as error:
         raise ReadError(f"{path}: {error}") from None
-    if path.suffix.lower() in LOGS:
-        return [max(found, key=lambda c: (c.run_type == "rl", len(c.keys)))]
-    trained = [c for c in found if c.run_type == "rl"]
-    told = [c for c in trained if not any(c is other for other in vague)]
-    of_frameworks = [c for c in trained if c.framework is not HAND_WRITTEN and "group_size" in c.settings]
-    if of_frameworks and all(c.framework is HAND_WRITTEN for c in told):
+    if suffix in LOGS:
+        return [max((c for c, _ in found), key=lambda c: (c.run_type == "rl", len(c.keys)))]
+    trained = [pair for pair in found if pair[0].run_type == "rl"]
+    return _trainings(trained) if trained else _most_likely(found)
+
+
+def _trainings(found: list[tuple[Configuration, Launch]]) -> list[Configuration]:
+    """Return the configurations that start a training, among those of reinforcement learning. Constants of a script and
+    variables of a shell count only if no call or command has settings."""
+    started = [c for c, launch in found if launch.line and not launch.program.startswith("script")]
+    of_frameworks = [c for c, _ in found if c.framework is not HAND_WRITTEN and "group_size" in c.settings]
+    if of_frameworks and all(c.framework is HAND_WRITTEN for c in started):
         return of_frameworks  # a script that creates no configuration only prepares a training run
-    if any("group_size" in c.settings for c in told):
-        return [c for c in told if c.keys]
-    trained = [c for c in trained if not any(c is other for other in by_variables)] or trained
-    of_pairs = [c for c in found if c.run_type == "preference"]
-    others = (
-        sorted(of_pairs, key=lambda c: (any(c is other for other in by_variables), -len(c.keys)))
-        or [c for c in found if c.run_type != "none"]
-        or [c for c in found if c.elsewhere]
-    )
-    return trained or others[:1] or found[:1]
+    if any("group_size" in c.settings for c in started):
+        return [c for c in started if c.keys]
+    return [c for c, launch in found if launch.program != ENVIRONMENT] or [c for c, _ in found]
+
+
+def _most_likely(found: list[tuple[Configuration, Launch]]) -> list[Configuration]:
+    """Return the configuration to report if none is for reinforcement learning."""
+    of_pairs = [pair for pair in found if pair[0].run_type == "preference"]
+    of_pairs.sort(key=lambda pair: (pair[1].program == ENVIRONMENT, -len(pair[0].keys)))
+    known = [pair for pair in found if pair[0].run_type != "none"]
+    elsewhere = [pair for pair in found if pair[0].elsewhere]
+    return [c for c, _ in (of_pairs or known or elsewhere or found)[:1]]
 
 
 def _text(path: Path) -> str:

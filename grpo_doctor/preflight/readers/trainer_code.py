@@ -34,29 +34,19 @@ MANY = 50
 def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> list[Entry]:
     """Return facts about the trainer in a script, as entries whose keys begin with ``code.``."""
     found: list[Entry] = []
-    functions: dict[str, Function] = {}
-    given_again: set[str] = set()
-    methods = {id(part) for node in script if isinstance(node, ast.ClassDef) for part in node.body}
     for node in script:
-        if isinstance(node, Function) and id(node) not in methods:
-            given_again |= {node.name} if node.decorator_list else {node.name} & functions.keys()
-            functions[node.name] = node
-        elif isinstance(node, ast.Assign):
-            given_again |= {target.id for target in node.targets if isinstance(target, ast.Name)}
-        elif isinstance(node, ast.ClassDef) and any(name_of(base) in TRAINERS for base in node.bases):
+        if isinstance(node, ast.ClassDef) and any(name_of(base) in TRAINERS for base in node.bases):
             _loss_of(node, found)
-    for name in given_again & functions.keys():
-        del functions[name]  # ambiguous: redefined or decorated
+    functions = _functions_of(script)
     given = [k.value for name, call in calls if name in TRAINERS for k in call.keywords if k.arg == "reward_funcs"]
     named = [item for value in given for item in (value.elts if isinstance(value, ast.List | ast.Tuple) else [value])]
-    for item in named[:MANY]:
-        if isinstance(item, ast.Name) and item.id in functions:
-            _signature_of(functions[item.id], found)
+    rewards = [functions[item.id] for item in named[:MANY] if isinstance(item, ast.Name) and item.id in functions]
+    for reward in rewards:
+        _signature_of(reward, found)
     own = any(isinstance(node, ast.ClassDef) and node.name == "GRPOTrainer" for node in script)
     built = [call for name, call in calls if name == "GRPOTrainer"]
     if len(built) == 1 and not own:
         rows = Datasets(script, functions).of(built[0])
-        rewards = [functions[item.id] for item in named[:MANY] if isinstance(item, ast.Name) and item.id in functions]
         if rows.whole:
             _lacking(rows.columns, rewards, built[0].lineno, found)
         _of_form(rows.form, rewards, built[0].lineno, found)
@@ -65,6 +55,20 @@ def code_of(script: Sequence[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -
     if (line := _drops_unknown(script, calls)) is not None:
         found.append(Entry("code.drops_unknown", True, line))
     return found
+
+
+def _functions_of(script: Sequence[ast.stmt]) -> dict[str, Function]:
+    """Return the functions of a script by name. Methods are excluded, and so are decorated or redefined functions."""
+    methods = {id(part) for node in script if isinstance(node, ast.ClassDef) for part in node.body}
+    functions: dict[str, Function] = {}
+    ambiguous: set[str] = set()
+    for node in script:
+        if isinstance(node, Function) and id(node) not in methods:
+            ambiguous |= {node.name} if node.decorator_list else {node.name} & functions.keys()
+            functions[node.name] = node
+        elif isinstance(node, ast.Assign):
+            ambiguous |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return {name: function for name, function in functions.items() if name not in ambiguous}
 
 
 def _drops_unknown(script: Iterable[ast.stmt], calls: Sequence[tuple[str, ast.Call]]) -> int | None:
