@@ -42,6 +42,7 @@ LEVELS = {
     "repeated_call_rate": 0.02, "unparsed_call_rate": 0.01, "refusal_rate": 0.01, "prompt_recovery": 0.9,
     "response_chars_mean": 800, "right_chars_mean": 780, "wrong_chars_mean": 820, "length_reward_correlation": 0.05,
     "right_unrewarded_rate": 0.01, "wrong_rewarded_rate": 0.01, "taskless_reward": 0.01, "failures_at_floor": 0.1,
+    "reward_after_kl": 0.5,
 }  # fmt: skip
 """Usual values of a healthy run; they vary by a twentieth."""
 FIXED: dict[str, Any] = {

@@ -76,6 +76,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     # reward
     reward_mean: Annotated[Number, "mean reward of the batch, before advantages are computed"] = None
+    reward_after_kl: Annotated[Number, "mean reward after a KL penalty is subtracted, which is trained"] = None
     reward_std: Annotated[Number, "standard deviation of the rewards over the whole batch"] = None
     reward_min: Annotated[Number, "smallest reward"] = None
     reward_max: Annotated[Number, "largest reward"] = None

@@ -1,14 +1,34 @@
 from grpo_doctor import Fires, any_of, check, fires
 from grpo_doctor.diagnosis.wording import number
-from grpo_doctor.series import Column, best, kendall_tau, known_median, latest, moving_min, words
+from grpo_doctor.series import (
+    Column,
+    baseline,
+    best,
+    kendall_tau,
+    known_median,
+    latest,
+    lowest,
+    moving_min,
+    recent_mean,
+    words,
+)
 
 
-@check("KL002", severity="warning", confidence="medium", explains=("DIV004", "STL001", "STL006"))
+@check(
+    "KL002",
+    severity="warning",
+    confidence="medium",
+    explains=("DIV004", "LEN001", "REW001", "REW009", "REW015", "STL001", "STL006"),
+)
 def kl_dominates_objective(
-    known: Column = any_of("kl_grad_share", "kl_loss_share"),
+    known: Column = any_of("kl_grad_share", "kl_loss_share", "reward_after_kl"),
     kl_grad_share: Column = None,
     kl_loss_share: Column = None,
     kl: Column = None,
+    reward_after_kl: Column = None,
+    length: Column = any_of("response_length_mean", optional=True),
+    reward_min: Column = None,
+    reward_max: Column = None,
     reward_gained: Column = None,
     *,
     warn: float = 0.5,
@@ -24,6 +44,10 @@ def kl_dominates_objective(
     only the KL term's share of the loss value is recorded, the severity is at most warning. A warning from the loss
     value requires three consecutive shares above 0.8. In addition, the KL must fall below 90% of its highest value, and
     the reward must not have improved.
+
+    If the reward is recorded before and after a KL penalty is subtracted, the check compares the two. Severity is
+    warning if the mean of the last five rewards after the penalty is above the first by more than the range of single
+    rewards, and the reward before the penalty has not improved. Such a rise can only come from a smaller penalty.
 
     ## Thresholds
     - `warn`: share of the KL term in the gradient norm, 0 to 1, above which the severity is warning.
@@ -48,6 +72,16 @@ def kl_dominates_objective(
     ```
     No finding.
 
+    ```text
+    reward_mean: -0.7x10
+    reward_after_kl: -14x2 -2x8
+    reward_min: -1x10
+    reward_max: 1x10
+    response_length_mean: 970x2 9x8
+    ```
+    Warning at step 5: The KL penalty in the reward has become smaller, not the reward larger: the reward after the
+    penalty rose from -14 to -2 (970 tokens per response at the start, 9 now).
+
     ## Known false alarms
     The KL term's share of the loss value proves nothing by itself. In on-policy training, the policy loss is 0 by
     construction (mean A = 0, ratio = 1), but its gradient is not. For example, "KL is 92% of the loss" in
@@ -65,22 +99,45 @@ def kl_dominates_objective(
     share, weight = known_median(kl_grad_share, 3), latest(kl_loss_share)
     falls = (kendall_tau(kl, 3) <= -1) & (kl < back * best(kl))
     by_value = ~(share == share) & (moving_min(weight, 3) > value) & falls & ~reward_gained
+    first, now = baseline(reward_after_kl, 1), recent_mean(reward_after_kl)
+    avoided = (now - first > best(reward_max) - lowest(reward_min)) & ~reward_gained
     return fires(
-        (share > warn) | by_value,
-        "The KL term {has}, so updates pull the policy back to the reference model.",
+        (share > warn) | by_value | avoided,
+        "The KL {has}.",
         hold=(1, 1),
         error=(share > bad) & ~reward_gained,
-        has=words(_has, share, weight, best(kl), kl),
+        has=words(_has, share, weight, best(kl), kl, first, now, avoided, baseline(length, 1), recent_mean(length)),
         share=share,
         weight=weight,
         kl=kl,
     )
 
 
-def _has(share: float, weight: float, highest: float, kl: float) -> str:
+PULLED = "so updates pull the policy back to the reference model"
+
+
+def _has(
+    share: float,
+    weight: float,
+    highest: float,
+    kl: float,
+    first: float,
+    now: float,
+    avoided: bool,
+    begun: float,
+    length: float,
+) -> str:
+    if avoided:
+        tokens = (
+            f" ({number(begun, 4)} tokens per response at the start, {number(length)} now)" if length == length else ""
+        )
+        return (
+            "penalty in the reward has become smaller, not the reward larger: the reward after the penalty rose from "
+            f"{number(first)} to {number(now)}{tokens}"
+        )
     if share == share:
-        return f"contributes {share:.0%} of the gradient norm"
+        return f"term contributes {share:.0%} of the gradient norm, {PULLED}"
     return (
-        f"is {weight:.0%} of the loss value (weak evidence: in on-policy training, the policy loss is 0 by "
-        f"construction) and the KL falls from {number(highest)} to {number(kl)}"
+        f"term is {weight:.0%} of the loss value (weak evidence: in on-policy training, the policy loss is 0 by "
+        f"construction) and the KL falls from {number(highest)} to {number(kl)}, {PULLED}"
     )

@@ -2,7 +2,8 @@ from typing import Any
 
 import pytest
 
-from grpo_doctor.testing import find, run_check
+from grpo_doctor import diagnose
+from grpo_doctor.testing import find, make_run, run_check
 
 
 def test_message() -> None:
@@ -45,3 +46,38 @@ def test_the_share_in_the_value_is_called_weak() -> None:
 def test_boundary(columns: dict[str, Any], severity: str | None) -> None:
     found = run_check("KL002", **columns)
     assert (found.severity if found else None) == severity
+
+
+@pytest.mark.parametrize(
+    ("after", "reward", "fires"),
+    [
+        ("-3x5 -1x10", "-0.7x15", False),  # a rise of 2, the range of single rewards
+        ("-3.1x5 -1x10", "-0.7x15", True),
+        ("-3.1x5 -1x10", "-0.9x5 0.5x10", False),  # the reward has improved, too
+        ("-1x5 -3.1x10", "-0.7x15", False),
+    ],
+)
+def test_a_rise_beyond_the_range_of_the_rewards_comes_from_the_penalty(after: str, reward: str, fires: bool) -> None:
+    range_of: dict[str, Any] = {"reward_min": "-1x15", "reward_max": "1x15"}
+    found = run_check("KL002", reward_mean=reward, reward_after_kl=after, **range_of)
+    assert (found is not None) is fires
+    if found is not None:
+        assert found.message == (
+            "The KL penalty in the reward has become smaller, not the reward larger: the reward after the penalty rose "
+            "from -3.1 to -1."
+        )
+
+
+def test_a_penalty_that_pays_for_short_responses_is_the_cause_of_the_collapse() -> None:
+    rewards = [-0.5 - 0.02 * (row % 3) for row in range(30)] + [-0.9 - 0.01 * (row % 3) for row in range(30)]
+    said = diagnose(
+        make_run(
+            reward_mean=rewards,
+            reward_after_kl="-19x30 -2x30",
+            reward_min="-1x60",
+            reward_max="1x60",
+            response_length_mean="970x30 9x30",
+        )
+    )
+    assert (said.verdict, said.outcome, said.cause) == ("failing", "REW009", "KL002")
+    assert "Likely cause (KL002): The KL penalty in the reward has become smaller" in said.headline
