@@ -51,6 +51,12 @@ class QuickLlama(LlamaForCausalLM):  # type: ignore[no-untyped-call]
         logits = self.lm_head(normed(base.norm, x)[:, -logits_to_keep:])
         return CausalLMOutputWithPast(logits=logits, past_key_values=past_key_values)
 
+    def train(self, mode: bool = True) -> Any:
+        """Set the mode of every module; the library asks each module whether the attribute is a parameter."""
+        for module in self.modules():
+            vars(module)["training"] = mode
+        return self
+
 
 QuickLlama.__name__ = LlamaForCausalLM.__name__  # which is written down where it is saved, and looked up from there
 

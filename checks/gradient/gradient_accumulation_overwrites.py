@@ -25,13 +25,13 @@ def gradient_accumulation_overwrites(
 
     ## What it sees
     The probe passes four samples of equal length through the trainer's `backward`: as one batch, as two micro-batches
-    and as four micro-batches. The directions (cosine at least 0.999) and norms (within 2%) of the gradients must match.
-    Severity is warning if only the norms differ, because Adam cancels out the norm. Severity is also warning if the
-    gradients match only for samples of equal length. In the trainer's own `step`, the gradient that the optimizer
-    receives must not contain the previous step's gradient. The gradient may otherwise change between two steps, for
-    example because a critic or running statistics were updated. Some losses split their batch into packs of tokens or
-    parts of a fixed size. Severity is warning if the weight of a response depends on the other samples in the same part
-    of the batch.
+    and as four micro-batches. Samples of unequal length are passed as one batch and as four micro-batches. The
+    directions (cosine at least 0.999) and norms (within 2%) of the gradients must match. Severity is warning if only
+    the norms differ, because Adam cancels out the norm. Severity is also warning if the gradients match only for
+    samples of equal length. In the trainer's own `step`, the gradient that the optimizer receives must not contain the
+    previous step's gradient. The gradient may otherwise change between two steps, for example because a critic or
+    running statistics were updated. Some losses split their batch into packs of tokens or parts of a fixed size.
+    Severity is warning if the weight of a response depends on the other samples in the same part of the batch.
 
     ## Thresholds
     - `limit`: minimum cosine between the gradients with one and with several micro-batches.
@@ -74,8 +74,7 @@ def gradient_accumulation_overwrites(
     No finding.
 
     ## What this certifies, and what it does not
-    The probe certifies accumulation for samples of equal and of unequal length, for the tested numbers of
-    micro-batches.
+    The probe certifies accumulation for samples of equal and of unequal length, for these numbers of micro-batches.
 
     ## Known false alarms
     If the trainer normalises advantages per micro-batch, the gradients also differ; normalise advantages before
@@ -119,7 +118,7 @@ def _of_micro_batches(
     """Return a finding if micro-batches give a different gradient than the whole batch. Responses have equal lengths in
     the first batch, and unequal lengths in the other batches."""
     with probes.intercept.precision() as precision:
-        cosine, ratio = _split(backward, model, *batches[0])
+        cosine, ratio = _split(backward, model, *batches[0], numbers=(2, 4))
     limit = limit if precision.half is None else low_precision
     if not (cosine >= limit and abs(ratio - 1) <= slack):
         return fires(
@@ -131,7 +130,7 @@ def _of_micro_batches(
             ratio=ratio,
         )
     for batch in batches[1:]:
-        cosine, ratio = _split(backward, model, *batch)
+        cosine, ratio = _split(backward, model, *batch, numbers=(4,))  # two halves may have equal token counts
     return fires(
         not (cosine >= limit and abs(ratio - 1) <= slack),
         "With responses of unequal length, micro-batches give a different gradient than the full batch (cosine "
@@ -181,15 +180,16 @@ def _unequal(times: float, words: str, **evidence: Any) -> Fires:
     )
 
 
-def _split(backward: Any, model: Any, made: Any, responses: Any) -> tuple[float, float]:
-    """Return the lowest cosine with the gradient of the whole batch, and the ratio of norms that is farthest from 1."""
+def _split(backward: Any, model: Any, made: Any, responses: Any, *, numbers: tuple[int, ...]) -> tuple[float, float]:
+    """Return the lowest cosine with the gradient of the whole batch for these numbers of micro-batches, and the ratio
+    of norms that is farthest from 1."""
     advantages = probes.loss_trials.torch_of([1.0, -1.0, 0.5, -0.2], model)
     worst, ratio = 1.0, 1.0
     with probes.model_modes.without_dropout(model):
         whole = probes.loss_trials.gradient(model, backward, made, responses, advantages, micro_batches=1)
         if float(whole.norm()) == 0:
             raise probes.Unjudged("the gradient is 0; see STL004")
-        for parts in (2, 4):
+        for parts in numbers:
             split = probes.loss_trials.gradient(model, backward, made, responses, advantages, micro_batches=parts)
             worst = min(worst, probes.loss_trials.cosine(split, whole))
             length = float(split.norm() / whole.norm())

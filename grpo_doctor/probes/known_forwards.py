@@ -59,7 +59,7 @@ class KnownForwards:
             self._parts[id(module)] = _modules(module), _weights(module)
         parts, weights = self._parts[id(module)]
         norms = fingerprint(weights)
-        settings = [tuple(v for v in vars(m).values() if type(v) in _PLAIN) for m in parts]
+        settings = [v for m in parts for v in vars(m).values() if type(v) in _PLAIN]
         changes = [w._version - self._restored.get(id(w), -1) for w in weights]
         inputs = tuple((name, _bytes(value)) for name, value in given)
         own = [*changes, *map(id, weights)] if any(changes) else [self._first.get(id(module), id(module))]
@@ -84,7 +84,9 @@ class KnownForwards:
         trained = [w for w in self._parts[id(module)][1] if w.requires_grad]
         scored: Any = _Scored.apply
         fresh = scored(logits, *trained) if trained and torch.is_grad_enabled() else logits.clone()
-        return with_logits(copy.deepcopy(known, {id(logits): logits}), fresh)  # a tensor's own deepcopy is slow
+        if isinstance(known, OrderedDict) and [*known] == ["logits"]:
+            return type(known)(logits=fresh)  # the deepcopy of a library's output is slow
+        return with_logits(copy.deepcopy(known, {id(logits): logits}), fresh)
 
     def _keep(self, key: Any, output: Any, precise: Precision) -> None:
         self._known[key] = output, precise
@@ -119,11 +121,16 @@ SAMPLED = 2**12
 """Number of values of a weight that its fingerprint covers. An update of a weight changes all its values."""
 
 
+def sampled(weight: Tensor) -> Tensor:
+    """Return the values of a weight that its fingerprint covers: all values of a small weight."""
+    own = weight.detach()
+    return own if own.numel() <= SAMPLED else own.flatten()[:: own.numel() // SAMPLED]
+
+
 def fingerprint(weights: Sequence[Tensor]) -> tuple[float, ...]:
     """Return the norm of a part of each weight, which reveals even changes that do not increase the version that
     autograd counts."""
-    floating = [w.detach() for w in weights if w.is_floating_point()]
-    floating = [w if w.numel() <= SAMPLED else w.flatten()[:: w.numel() // SAMPLED] for w in floating]
+    floating = [sampled(w) for w in weights if w.is_floating_point()]
     return tuple(torch.stack(torch._foreach_norm(floating, dtype=torch.float32)).tolist())
 
 

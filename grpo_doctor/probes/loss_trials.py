@@ -64,11 +64,11 @@ def unmoved(
 def cosine(a: Tensor, b: Tensor) -> float:
     """Return the cosine of two vectors; 0 if either vector is 0."""
 
-    def product(one: Tensor, other: Tensor) -> float:  # in double precision, without copies of whole vectors
-        pairs = zip(torch.split(one, 2**20), torch.split(other, 2**20), strict=True)
-        return sum(float(x.double() @ y.double()) for x, y in pairs)
-
-    return product(a, b) / (max(math.sqrt(product(a, a)), 1e-8) * max(math.sqrt(product(b, b)), 1e-8))
+    both = aa = bb = 0.0
+    for part, other in zip(torch.split(a, 2**20), torch.split(b, 2**20), strict=True):
+        x, y = part.double(), other.double()  # without copies of whole vectors
+        both, aa, bb = both + float(x @ y), aa + float(x @ x), bb + float(y @ y)
+    return both / (max(math.sqrt(aa), 1e-8) * max(math.sqrt(bb), 1e-8))
 
 
 def spread(count: int, model: Any) -> Tensor:

@@ -274,7 +274,7 @@ def examine(
     time_limit: float = TIME_LIMIT,
     snapshot: Snapshot | None = None,
 ) -> Iterator[Result]:
-    """Yield one result per probe; the adapter is restored after each."""
+    """Yield one result per probe; the adapter is restored after each, and compared as a whole at the end."""
     _refuse_unknown(catalogue)
     called: dict[str, tuple[Any, ...]] = {}
     BESIDE_PROMPTS.clear()
@@ -287,25 +287,28 @@ def examine(
         adapter.prompts = ways(lambda: _prompts_for(seams.get("render"), snapshot), snapshot.restore)
     known = KnownForwards([adapter.model, adapter.reference])
     snapshot.add(ways(lambda: sampler_copies(adapter, seams, snapshot), snapshot.restore))
-    for check in catalogue.checks.values():
-        if check.probe is None:
-            continue
-        given = {n: getattr(adapter, n) if n in RESOURCES else seams.get(n) for n in check.probe_arguments}
-        if missing := [n for n, required in check.probe_arguments.items() if required and given[n] is None]:
-            yield Result(check, why=f"needs {', '.join(missing)}", needs=missing)
-            continue
-        called.clear()
-        judge = functools.partial(_one, check, given, thresholds.get(check.code, {}), time_limit, slowest)
-        with known.used():
-            result = ways(judge, snapshot.restore)
+    try:
+        for check in catalogue.checks.values():
+            if check.probe is None:
+                continue
+            given = {n: getattr(adapter, n) if n in RESOURCES else seams.get(n) for n in check.probe_arguments}
+            if missing := [n for n, required in check.probe_arguments.items() if required and given[n] is None]:
+                yield Result(check, why=f"needs {', '.join(missing)}", needs=missing)
+                continue
+            called.clear()
+            judge = functools.partial(_one, check, given, thresholds.get(check.code, {}), time_limit, slowest)
+            with known.used():
+                result = ways(judge, snapshot.restore)
+            snapshot.restore(whole=False)
+            result.called = list(called)
+            if result.why.startswith("returned ") and called:
+                result.why = f"{result.called[-1]} {result.why}"
+            if result.finding is not None and called:
+                name, last = [*called.items()][-1]
+                result.finding.evidence.setdefault("crafted", as_code(name, *last))
+            yield result
+    finally:
         snapshot.restore()
-        result.called = list(called)
-        if result.why.startswith("returned ") and called:
-            result.why = f"{result.called[-1]} {result.why}"
-        if result.finding is not None and called:
-            name, last = [*called.items()][-1]
-            result.finding.evidence.setdefault("crafted", as_code(name, *last))
-        yield result
 
 
 def _prompts_for(render: Callable[..., Any] | None, snapshot: Snapshot) -> list[Prompt] | None:

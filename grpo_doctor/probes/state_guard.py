@@ -13,6 +13,7 @@ import torch
 from torch.nn import Parameter
 
 from .entry_points import Adapter
+from .known_forwards import sampled
 from .model_modes import one_thread
 from .trainer_objects import reachable_objects
 
@@ -28,6 +29,8 @@ class Snapshot:
         self.saved: list[dict[str, Any]] = []
         self.known: set[int] = set()
         """Ids of the saved parameters, buffers and modules."""
+        self.versions: dict[int, int] = {}
+        """The version that autograd counts of each saved tensor, by id, when it last had its saved value."""
         found = reachable_objects([*adapter.seams.values()])
         self.whole = found.whole
         """Whether all objects that the entry points use were searched."""
@@ -54,6 +57,7 @@ class Snapshot:
 
     def _of_model(self, model: torch.nn.Module) -> dict[str, Any]:
         tensors = self._new([*model.parameters(), *model.buffers()])
+        self.versions |= {id(t): t._version for t in tensors}
         return {
             "tensors": [(t, t.detach().clone()) for t in tensors],
             "parameters": [(t, t.requires_grad, _copy_of(t.grad)) for t in tensors if isinstance(t, Parameter)],
@@ -72,11 +76,16 @@ class Snapshot:
         return random.getstate(), np.random.get_state(), torch.get_rng_state(), cuda
 
     @torch.no_grad()
-    def restore(self) -> None:
-        """Restore everything; tensors are written only if they changed."""
+    def restore(self, whole: bool = True) -> None:
+        """Restore everything; tensors are written only if they changed.
+
+        Unless ``whole`` is true, only a sample of the values is compared if autograd counts no change of a tensor:
+        comparing all weights of a model takes as long as a forward pass.
+        """
         with one_thread():  # more threads do not speed up the comparison of memory
             for saved in self.saved:
-                _restore_model(saved)
+                _restore_model(saved, {} if whole else self.versions)
+            self.versions = {id(t): t._version for saved in self.saved for t, _ in saved["tensors"]}
         for own, numbers in self.counters:
             own.update({name: value for name, value in numbers.items() if _is_number(own.get(name))})
         for buffer, items in self.buffers:
@@ -106,10 +115,12 @@ class Snapshot:
             torch.cuda.set_rng_state_all(cuda)
 
 
-def _restore_model(saved: Mapping[str, Any]) -> None:
-    """Restore tensors, gradients, modes and configurations of one model."""
+def _restore_model(saved: Mapping[str, Any], versions: Mapping[int, int]) -> None:
+    """Restore tensors, gradients, modes and configurations of one model. Of tensors with these versions, only a sample
+    of values is compared."""
     for tensor, value in saved["tensors"]:
-        if tensor.shape != value.shape or not torch.equal(tensor, value):
+        some = sampled if versions.get(id(tensor)) == tensor._version else torch.Tensor.detach
+        if tensor.shape != value.shape or not torch.equal(some(tensor), some(value)):
             tensor.data.copy_(value)
     for parameter, required, gradient in saved["parameters"]:
         parameter.requires_grad_(required)

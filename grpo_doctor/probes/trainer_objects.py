@@ -25,7 +25,7 @@ MOST = 200_000
 
 WANTED = (torch.nn.Module, torch.optim.Optimizer, torch.optim.lr_scheduler.LRScheduler)
 
-_NO_STATE = (type, types.ModuleType, types.FunctionType, *WANTED)
+_NO_STATE = (type, types.ModuleType, types.FunctionType)
 
 _LIBRARIES = (os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)))
 
@@ -52,10 +52,9 @@ def reachable_objects(functions: Iterable[Callable[..., Any]]) -> ReachableObjec
     own: list[Any] = []
     everything, whole = _reached(functions)
     for one in everything:
-        for kind, found in kinds:
-            if issubclass(type(one), kind):  # isinstance could make a lazy proxy import a library
-                found.append(one)
-        if hasattr(one, "__dict__") and not isinstance(one, _NO_STATE) and not of_library(type(one)):
+        if issubclass(type(one), WANTED):  # isinstance could make a lazy proxy import a library
+            next(found for kind, found in kinds if issubclass(type(one), kind)).append(one)
+        elif hasattr(one, "__dict__") and not isinstance(one, _NO_STATE) and not of_library(type(one)):
             own.append(one)
     trained = {id(p) for o in optimizers for group in o.param_groups for p in group["params"]}
     outer = [m for m in modules if any(id(p) in trained for p in m.parameters())]

@@ -63,7 +63,8 @@ class CaughtBackward:
             self.updates += 1
             for parameter, _ in before:
                 if parameter.grad is not None:
-                    caught[parameter] = caught.get(parameter, 0) + parameter.grad.detach().clone()
+                    new, known = parameter.grad.detach(), caught.get(parameter)
+                    caught[parameter] = new.clone() if known is None else known + new
 
         for parameter, _ in before:
             parameter.grad = None

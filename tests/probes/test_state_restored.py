@@ -16,6 +16,7 @@ from torch import Tensor
 from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import Adapter
 from grpo_doctor.probes.composite import completed
+from grpo_doctor.probes.known_forwards import SAMPLED
 from grpo_doctor.probes.runner import examine
 from grpo_doctor.probes.state_guard import Snapshot
 from tests.probes.reference import ANSWERS, PROMPTS, Reference
@@ -208,3 +209,21 @@ def test_objects_that_only_the_entry_points_use_are_restored_too() -> None:
     assert same(kept, [trainer.critics["value"].state_dict(), trainer.optimizer.state_dict()])
     assert (trainer.schedule.last_epoch, trainer.schedule.get_last_lr()) == (0, [0.1])
     assert trainer.critics["value"].weight.grad is None
+
+
+def test_a_value_that_changes_without_a_new_version_is_restored_at_the_latest_when_everything_is_compared() -> None:
+    model = torch.nn.Linear(2, SAMPLED)  # every second value is outside the sample
+    snapshot, weight = Snapshot(Adapter(model=model)), model.weight
+    before = weight.detach().clone()
+    with torch.no_grad():
+        weight.view(-1)[1] += 1
+    snapshot.restore(whole=False)
+    assert torch.equal(weight, before)
+    weight.data.view(-1)[0] += 1
+    snapshot.restore(whole=False)
+    assert torch.equal(weight, before)
+    weight.data.view(-1)[1] += 1
+    snapshot.restore(whole=False)
+    assert not torch.equal(weight, before)
+    snapshot.restore()
+    assert torch.equal(weight, before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import functools
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import pytest
 import torch
 
 from grpo_doctor import Diagnosis
+from grpo_doctor.diagnosis.catalogue import load
 from grpo_doctor.probes import TrainerLoop, load_adapter, run_probes
 from grpo_doctor.probes.discover import adapter_for, discover
 from grpo_doctor.probes.loop_hooks import HOOKS
@@ -200,15 +200,14 @@ EVALUATION = (
 )
 
 
-def _probed(path: Path) -> Diagnosis:
-    """Probe the generated adapter of a script."""
+def _probed(path: Path, *codes: str) -> Diagnosis:
+    """Probe the generated adapter of a script, with all probes or with those of some checks."""
     adapter = path.with_name("adapter_train.py")
     read = Script(path)
     adapter.write_text(adapter_for(read, discover(read)), encoding="utf-8")
-    return run_probes(load_adapter(adapter))
+    return run_probes(load_adapter(adapter), catalogue=load().select(codes))
 
 
-@functools.cache
 def _codes(path: Path) -> dict[str, str]:
     diagnosis = _probed(path)
     assert diagnosis.coverage.ran > 15
@@ -243,13 +242,15 @@ def test_samples_that_are_collected_before_the_loop_belong_to_every_pass(script:
 
 
 def test_a_loop_that_decodes_no_text_is_judged_but_for_its_extraction(script: Path) -> None:
-    found = _probed(_collected(script, questions=QUESTIONS[0], shift=1, scored="one['ids'][0]"))
+    path = _collected(script, questions=QUESTIONS[0], shift=1, scored="one['ids'][0]")
+    found = _probed(path, "PAD", "RAT007", "REW")
     assert [f.code for f in found.findings if f.severity != "info"] == []
     assert {"PAD001", "PAD002", "RAT007"} & {*found.coverage.passed_codes} == {"PAD002", "RAT007"}
 
 
 def test_a_mask_over_samples_that_are_collected_before_the_loop_is_found(script: Path) -> None:
-    assert _codes(_collected(script, questions=QUESTIONS[0], shift=2))["PAD002"] == "critical"
+    diagnosis = _probed(_collected(script, questions=QUESTIONS[0], shift=2), "PAD002")
+    assert [f.severity for f in diagnosis.findings] == ["critical"]
 
 
 def test_a_loop_without_data_runs_on_its_own_prompt(script: Path) -> None:
@@ -270,7 +271,7 @@ def test_names_that_a_loop_assigns_before_it_reads_them_are_not_needed() -> None
 
 @pytest.mark.parametrize("script", [{"shift": 2}], indirect=True)
 def test_a_mask_that_begins_one_token_early_is_found_without_editing_the_adapter(script: Path) -> None:
-    assert _codes(script)["PAD002"] == "critical"
+    assert [f.severity for f in _probed(script, "PAD002").findings] == ["critical"]
 
 
 def test_a_pass_trains_on_the_given_samples_and_leaves_the_weights(script: Path) -> None:
