@@ -33,6 +33,7 @@ def learning_stall(
     reward_mean: Column,
     reward_std: Column = None,
     reward_max: Column = None,
+    advantage_std: Column = None,
     reward_trend: Trend = None,
     eval_gained: Column = None,
     dead_share: Column = None,
@@ -57,8 +58,8 @@ def learning_stall(
 
     **No reward** (error): the reward has not improved, and at least 85% of the rewards equal the lowest reward, which
     is 0 or less. Before the 40th step, the severity is **warning**. If all rewards are equal and at most 0, and no
-    spread within a batch was recorded, three rewards are sufficient for a warning. With two rewards, or a single reward
-    of exactly 0, the severity is **info**.
+    spread of rewards or advantages within a batch was recorded, three rewards are sufficient for a warning. With two
+    rewards, or a single reward of exactly 0, the severity is **info**.
 
     **Nearly 0** (warning): more than 20 rewards are recorded, none is negative, and the mean of any five consecutive
     rewards is below 0.01.
@@ -134,7 +135,7 @@ def learning_stall(
     long = (lasted >= early_rows - 1) & (rewards >= least_rewards)
     better = reward_trend.gained | reward_trend.solved | eval_gained
     unpaid = (rewards >= least_rewards) & reward_trend.unpaid & ~better
-    none_yet = _none_yet(reward_mean, reward_std, largest) & ~eval_gained
+    none_yet = _none_yet(reward_mean, fmax(reward_std, advantage_std), largest) & ~eval_gained
     never = none_yet & (rewards >= silent_rewards)
     still = _unchanged(top, low, largest, moved_share) & ~reward_trend.unit & (rewards > rows) & ~none_yet
     near_0 = (low >= 0) & (best(recent_mean(reward_mean)) < nothing) & (rewards > rows) & ~(unpaid | never | better)
@@ -167,10 +168,11 @@ def learning_stall(
     )
 
 
-def _none_yet(reward: Column, reward_std: Column, largest: Column) -> Column:
-    """Return whether all rewards are equal and at most 0; a single reward must be 0."""
+def _none_yet(reward: Column, spread: Column, largest: Column) -> Column:
+    """Return whether all rewards are equal and at most 0, without a spread of the rewards or advantages of a batch; a
+    single reward must be 0."""
     top = best(reward)
-    alike = (top <= lowest(reward)) & ~(best(reward_std) > 1e-6) & ~(largest > top)
+    alike = (top <= lowest(reward)) & ~(best(spread) > 1e-6) & ~(largest > top)
     return alike & (top <= 0) & ((top == 0) | (total(reward == reward) > 1))
 
 

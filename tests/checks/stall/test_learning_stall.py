@@ -108,6 +108,16 @@ def test_a_few_rewards_that_were_always_0(rewards: str, severity: str | None, me
     assert found is None or found.cleared or found.message == message
 
 
+@pytest.mark.parametrize(
+    ("spread", "told"), [("0x122", "is 0 on all 122 steps"), ("0x99 0.05x23", "is at its minimum")]
+)
+def test_advantages_with_a_spread_are_a_gradient(spread: str, told: str) -> None:
+    """A success rate may stand in the place of the reward that was trained on, as in a public log of 122 rows."""
+    found = find("STL001", reward_mean="0x122", advantage_std=spread)
+    assert (found.severity, told in found.message) == ("error", True)
+    assert ("no gradient" in found.message) == ("all" in told)
+
+
 def test_rows_that_are_ten_steps_apart_are_called_logged_steps() -> None:
     run = run_of([StepRecord(step=10 * i, reward_mean=0.0) for i in (1, 2, 3)])
     found = diagnose(run, catalogue=Catalogue([check_of("STL001")])).findings[0]
