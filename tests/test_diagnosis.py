@@ -500,6 +500,13 @@ def test_a_run_without_evidence_ends_with_the_next_step(columns: dict[str, Any],
     assert diagnose(make_run(**{"reward_mean": NOISE, **columns})).headline.endswith(step)
 
 
+@pytest.mark.parametrize(("planned", "step"), [(300, "Raise the learning rate"), (301, "Train for more steps.")])
+def test_a_run_at_its_beginning_needs_more_steps_first(planned: int, step: str) -> None:
+    run = make_run(reward_mean=NOISE, kl=[5e-4] * 30)
+    run.settings["max_steps"] = planned
+    assert step in diagnose(run).headline
+
+
 @pytest.mark.parametrize(
     ("detectable", "said"),
     [

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 ENOUGH = 8
 """Number of rows below which a run is not judged, because no check of a trend can fire on fewer rows."""
+TRAIN_ON = "Train for more steps."
+EARLY = 0.1
+"""Share of the planned steps before which a run without a problem needs more steps rather than other settings."""
 COMPONENTS = "reward_components"
 KEEP, FASTER, CHECK_REWARD = "keep-and-compare", "raise-learning-rate", "check-the-reward"
 SHOWN = 3
@@ -254,6 +257,9 @@ def _next_step(facts: Facts) -> str:
     flat = next((name for name, o in known.items() if o.shown == o.shown), None) or next(iter(known), None)
     if flat is not None and known[flat].rows < FEW:
         return f"Train until at least {FEW} values of the {names_of(run.run_type)[flat]} are logged."
+    planned = run.settings.get("max_steps")
+    if isinstance(planned, int) and len(run.steps) and run.steps[-1] < EARLY * planned:
+        return TRAIN_ON
     declines = any(o.first - o.now > o.shown / 2 for o in known.values())
     withheld = {*dict(refused(run.settings)), *([FASTER] if declines else [])}
     for remedy, (holds, level) in signs(facts.column).items():
@@ -282,7 +288,7 @@ def _next_of_short(facts: Facts) -> str:
         return "Evaluate more often." if evaluated else "Log every step."
     if facts.rows == 1 < run.steps[-1]:
         return "Keep the metrics of every step."
-    return "Train for more steps."
+    return TRAIN_ON
 
 
 def _nothing_read(run: Run) -> str:
