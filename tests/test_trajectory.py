@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from grpo_doctor.series.noise_model import critical
 from grpo_doctor.series.trajectory import BINS, Trajectory
-from grpo_doctor.series.trend import LEAST, NOTHING, Outcome
+from grpo_doctor.series.trend import LEAST, NOTHING, Outcome, common_denominator
 from tests import simulated
 
 
@@ -295,3 +295,30 @@ def test_one_score_far_below_the_line_of_all_before_is_a_fall() -> None:
     for step, score in enumerate([0.5, 0.55, 0.46, 0.53, 0.49, 0.56, 0.5, 0.44]):
         scattered.push(score, step)
     assert not scattered.outcome.fallen
+
+
+@pytest.mark.parametrize(
+    ("right", "items", "gained"),
+    [
+        (27, 52, False),  # two pairs more than half of 52
+        (33, 52, False),  # half a standard error below the limit of 0.5 + 1 / sqrt(52)
+        (34, 52, True),
+        (270, 520, True),  # more pairs than the number that is recognised
+        (0.54, 1, True),  # rounded to two decimals, so the number of pairs is unknown
+    ],
+)
+def test_accuracy_on_held_out_pairs_must_exceed_guessing(right: float, items: int, gained: bool) -> None:
+    trajectory = Trajectory(apart=True, chance=0.5)
+    values = [0.5, 0.5 - 1 / items if items > 1 else 0.49, 0.5, 0.5] * 2 + [right / items] * 9
+    for step, value in enumerate(values):
+        trajectory.push(value, step)
+    assert trajectory.outcome.gained is gained
+
+
+@pytest.mark.parametrize(
+    ("shares", "items"),
+    [([25 / 52, 51 / 104], 104), ([0.48076921701431274, 0.5], 52), ([0.797, 0.819], 0), ([0.25, 0.5], 4), ([], 0)],
+)
+def test_common_denominator_of_shares(shares: list[float], items: int) -> None:
+    """Multiples of 1/1000 have more items than are recognised, and multiples of 1/100 may be rounded."""
+    assert common_denominator(np.array(shares)) == (0 if items == 4 else items)

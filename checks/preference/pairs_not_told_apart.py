@@ -65,9 +65,10 @@ def pairs_not_told_apart(
       are exactly 0. Severity is **warning** after three margins of 0 if the learning rate is already falling. In this
       case, full updates were made, but the policy still equals its reference model.
 
-    The cases **Flat** and **At its start** require that the loss has not fallen beyond its noise. In addition, the
-    reward accuracy must not have improved, and must not exceed one half by more than its noise. The message reports
-    that the learning rate is too low if the largest margin is between 0 and 0.01 and the rate stays below 1e-5.
+    The cases **Flat** and **At its start** require that the loss has not fallen beyond its noise, or that the mean of
+    the last 12 margins is below -0.01. In addition, the reward accuracy must not have improved, and must not exceed
+    one half by more than its noise. The message reports that the learning rate is too low if the largest margin is
+    between 0 and 0.01 and the rate stays below 1e-5.
 
     ## Thresholds
     - `early_rows`: number of steps before which the check does not fire.
@@ -76,7 +77,8 @@ def pairs_not_told_apart(
     - `headroom_share`: share of the possible gain, 0 to 1, that the gain of the reward accuracy plus its noise must not
       reach.
     - `untouched`: distance of the loss from ln 2, in nats, below which the policy counts as unchanged. For the distance
-      of the margin from 0, the limit is twice as large, because a margin of m moves the loss by m/2.
+      of the margin from 0, the limit is twice as large, because a margin of m moves the loss by m/2. Also the distance
+      below 0 beyond which a margin contradicts learning.
     - `fallen`: decrease in the loss, in standard errors, above which the loss counts as fallen.
     - `usual_rate`: learning rate below which the rate counts as too low (for LoRA, set 5e-5).
     - `warm_up`: maximum number of steps of a warm-up if no learning rate is recorded (default of the DPO authors).
@@ -121,7 +123,7 @@ def pairs_not_told_apart(
     losses, scatter = total(loss == loss), noise(loss)
     fell = baseline(level, 1) - level > fallen * scatter * math.sqrt(2 / rows)
     beats_chance = success_trend.now - success_trend.shown > CHANCE["success_rate"]
-    learns = fell | success_trend.gained | success_trend.solved | beats_chance
+    learns = (fell & ~(margin < -untouched)) | success_trend.gained | success_trend.solved | beats_chance
     apart = where(isnan(margin), 0.0, abs(margin)) > 2 * untouched
     rate = latest(learning_rate)
     warm = where(isnan(rate), step - baseline(step, 1) >= warm_up, rate <= previous(rate))

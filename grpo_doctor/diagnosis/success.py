@@ -157,7 +157,7 @@ def _no_gain(
     for name, o in success.items():
         if o.shown == o.shown:
             better = _after_best(name, o) if o.best - o.first > o.shown else ""
-            return f"{none}: {_flat(names[name], o, *_levels(name, o))}{better}", (name,)
+            return f"{none}: {_flat(name, names[name], o)}{better}", (name,)
     if held_out := evaluated(recorded, run_type):
         return f"{none}: {held_out}, too few to distinguish a change from noise", HELD_OUT
     for name, o in success.items():
@@ -210,8 +210,9 @@ def _after_best(name: str, o: Outcome) -> str:
     return f", after a best level of {number(best)}" if o.best - o.now > o.shown else ""
 
 
-def _flat(name: str, o: Outcome, first: float, now: float) -> str:
+def _flat(field: str, name: str, o: Outcome) -> str:
     """State whether a series without a gain is constant, fell, is too short, or has too much noise."""
+    first, now = _levels(field, o)
     if max(abs(first - now), o.shown) <= CONSTANT * max(abs(now), CONSTANT):
         return f"the {name} is {number(now)} on all {o.rows} rows"
     if worse(o):
@@ -223,7 +224,7 @@ def _flat(name: str, o: Outcome, first: float, now: float) -> str:
     if o.rows < FEW:
         return f"{changed}, and {o.rows} values are too few to distinguish a change from noise"
     if o.now - o.first > o.shown and not o.lean:
-        return f"{changed}, but noise does not distinguish {number(now)} from guessing ({CHANCE['success_rate']:g})"
+        return f"{changed}, but noise does not distinguish {number(now)} from guessing ({CHANCE[field]:g})"
     if o.now - o.first > o.shown and o.lean <= 1:
         return f"{changed}, but consecutive values are correlated, and correlated noise can drift as far"
     return f"{changed} (smallest detectable change: {number(o.shown, 2)})"

@@ -77,6 +77,9 @@ FEW, SHORT = 12, 16
 """Maximum number of held-out scores whose ranks are also tested for a gain (`FEW`) and for a fall (`SHORT`). The noise
 of so few scores is poorly known. Of 6,000 flat runs with an autocorrelation of 0.3, 0.97% show a gain with 12 scores,
 and 1.6% show a gain with 16 scores."""
+ITEMS, WHOLE = 500, 1e-4
+"""`ITEMS`: largest number of held-out items that is recognised. `WHOLE`: difference from a whole number that is
+rounding."""
 UNPAID = 0.85
 """Minimum share of rows at the smallest value for a series to count as always at its minimum. A series with seven of
 eight rows at the minimum has no signal."""
@@ -148,6 +151,20 @@ class Drop(NamedTuple):
     rows: int
 
 
+def common_denominator(shares: np.ndarray) -> int:
+    """Return the smallest number of items of which all shares can be shares; 0 if there is no such number up to
+    `ITEMS`, or if the shares are rounded to two decimals, which hides the number.
+
+    >>> common_denominator(np.array([25 / 52, 51 / 104]))
+    104
+    """
+    counts = np.arange(2, ITEMS + 1)
+    products = np.outer(counts, np.unique(shares))
+    whole = np.abs(products - products.round()).max(axis=1, initial=0.0) < WHOLE
+    found = counts[whole]
+    return 0 if len(found) == 0 or whole[100 - 2] else int(found[0])
+
+
 class Standing:
     """An `Outcome` that computes each part on first use. A run is judged at many rows. The noise is the most expensive
     part, and is needed only if the series has risen or dropped."""
@@ -203,12 +220,20 @@ class Standing:
         if not now > begun:
             return 0.0
         first, shown = self._start, self.shown
-        if now - self._chance <= shown / 2:
+        if now - self._chance <= max(shown / 2, self._chance_error):
             return 0.0  # a rise to the level of random guessing is not a gain
         far = (now - first) / shown
         if self._apart:  # ``far`` may be NaN, and `max` then ignores it
             return max(climb(self._means) / RISE, far) if self._bins <= FEW else far
         return min(far, math.sqrt(_climbed(self._means.tobytes()))) if far > 1 else far
+
+    @property
+    def _chance_error(self) -> float:
+        """Return two standard errors of the accuracy of random guessing on the held-out pairs; 0 if their number is
+        unknown. Every evaluation uses the same pairs, so the noise between evaluations does not contain this error."""
+        counted = self._apart and self._width == 1 and math.isfinite(self._chance)
+        items = common_denominator(self._means) if counted else 0
+        return math.sqrt(1 / items) if items else 0.0
 
     @cached_property
     def risen(self) -> bool:

@@ -134,3 +134,11 @@ def test_a_warm_up_is_not_a_stall() -> None:
 def test_a_loss_that_falls_slowly_learns() -> None:
     loss = [LN2 - 0.0001 * n for n in range(80)]
     assert run_check("PRF002", loss=loss, learning_rate=[5e-7] * 80) is None
+
+
+@pytest.mark.parametrize(("margin", "fires"), [(-0.011, True), (-0.01, False)])
+def test_a_falling_loss_of_negative_margins_is_not_learning(margin: float, fires: bool) -> None:
+    """A public run: the loss fell from 0.73 to 0.71, its margin was below 0, and its accuracy was 0.4."""
+    loss = [0.74 - 0.0005 * n for n in range(60)]
+    found = run_check("PRF002", loss=loss, reward_margin=[margin] * 60, success_rate="0.4 0.39x59", learning_rate=RATE)
+    assert (found is not None) is fires
