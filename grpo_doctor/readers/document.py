@@ -28,8 +28,6 @@ _VARIED = frozenset(
 """Words in the name of a column that contains the varied setting of a sweep."""
 _CLOCKED = frozenset("lr learning_rate".split())
 """Names of settings that a schedule changes within one run."""
-_NAMES = ("name", "id", "label", *_RUNS)
-"""Keys next to the rows that may name a part of the document."""
 _TRAIN = frozenset(("train", "training", "trainer"))
 _TEXTS = frozenset(
     "prompt question completion completions response output generation messages text answer problem query code".split()
@@ -65,7 +63,7 @@ def tables(value: Any, name: str = "") -> list[Table]:
     if isinstance(value, list) and len(value) > 1 and all(map(_numeric, value)):
         return [Table("", _scalar(value, name))]
     if isinstance(value, list):
-        return _of_list(value, 0) or [Table("", [])]
+        return _of_list(value) or [Table("", [])]
     return _of_mapping(_unfolded(value), 0) or [Table("", [value])]
 
 
@@ -101,23 +99,11 @@ def _metric(name: str) -> str:
     return short if resolve(short) and not resolve(name) else name
 
 
-def _of_list(value: list[Any], depth: int) -> list[Table]:
+def _of_list(value: list[Any]) -> list[Table]:
     rows = widened([row for row in value if isinstance(row, dict)])
     if not rows:
         return []
-    if depth < _DEEPEST and (not any(_means(row) for row in rows[:3]) or all(map(_holds_rows, rows))):
-        parts = [(row, _of_mapping(row, depth + 1)) for row in rows]
-        if all(len(found) == 1 for _, found in parts):
-            return _joined([(row, found[0].rows) for row, found in parts])
     return [Table(name, part) for name, part in runs_of(rows).items()]
-
-
-def _holds_rows(row: Row) -> bool:
-    """Return whether a row contains the history of a run next to its settings, as in ``{"lr": 1e-5, "history":
-    [{…}]}``."""
-    inside = [v for v in row.values() if isinstance(v, list) and len(v) > 1 and isinstance(v[0], dict)]
-    settings = all(declared(key) for key, v in row.items() if _numeric(v) and _means({key: v}))
-    return len(inside) == 1 and settings and any(_means(inner) for inner in inside[0][:3] if isinstance(inner, dict))
 
 
 def widened(rows: Sequence[Row]) -> Sequence[Row]:
@@ -182,27 +168,10 @@ def _varied(rows: Sequence[Row], names: Mapping[str, str]) -> list[str]:
     return []
 
 
-def _joined(parts: Sequence[tuple[Row, Sequence[Row]]]) -> list[Table]:
-    """Return nested rows as parts of one run if the parts have an epoch, and as one run per part otherwise."""
-    segment = next(
-        (key for key in ("epoch", "iteration", "round") if all(number(p.get(key)) is not None for p, _ in parts)), ""
-    )
-    if segment:
-        return [Table("", [{segment: part[segment], **row} for part, rows in parts for row in rows])]
-    names = [next((str(part[key]) for key in _NAMES if isinstance(part.get(key), str | int)), "") for part, _ in parts]
-    if len(set(names)) < len(names):
-        names = [str(i + 1) for i in range(len(parts))]
-    return [Table(name, rows) for name, (_, rows) in zip(names, parts, strict=True)]
-
-
 def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
     for key in _HISTORIES:
         inner = value.get(key)
-        if (
-            isinstance(inner, list)
-            and any(isinstance(row, dict) for row in inner)
-            and (found := _of_list(inner, depth + 1))
-        ):
+        if isinstance(inner, list) and (found := _of_list(inner)):
             return found
         if isinstance(inner, dict) and (rows := columns(inner)) and not _runs_of_columns(inner):
             return [Table("", rows, True)]
@@ -211,7 +180,6 @@ def _of_mapping(value: Mapping[str, Any], depth: int) -> list[Table]:
     choices = (
         _counted(value) or _runs_of_columns(value),
         [Table("", rows, True) for rows in (held if told else [], _curves(value)) if rows][:1],
-        _pivoted(value),
         _within(value, depth) if depth < _DEEPEST else [],
     )
     best = max(choices, key=_shows)
@@ -242,18 +210,6 @@ def _runs_of_columns(value: Mapping[str, Any]) -> list[Table]:
     found = {key: rows for key, inner in held.items() if (rows := columns(inner)) and _means(rows[0])}
     alike = {frozenset(rows[0]) for rows in found.values()}
     return [Table(key, rows, True) for key, rows in found.items()] if len(found) > 1 and len(alike) == 1 else []
-
-
-def _pivoted(value: Mapping[str, Any]) -> list[Table]:
-    """Return the tables of several runs below each metric, as in ``{"rewards_per_episode": {"easy": […], "hard":
-    […]}}``."""
-    held = {_CURVE.sub("", str(key)): inner for key, inner in value.items() if isinstance(inner, dict) and inner}
-    held = {
-        key: inner for key, inner in held.items() if all(isinstance(v, list) and len(v) > 1 for v in inner.values())
-    }
-    names = next((list(inner) for key, inner in held.items() if resolve(key)), [])
-    found = [Table(name, columns({key: v[name] for key, v in held.items() if name in v}), True) for name in names]
-    return [table for table in found if table.rows and _means(table.rows[0])]
 
 
 def columns(value: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -383,7 +339,7 @@ def _within(value: Mapping[str, Any], depth: int) -> list[Table]:
     otherwise, each key is a separate run."""
     found: dict[str, list[Table]] = {}
     for key, inner in value.items():
-        inside = _of_list(inner, depth + 1) if isinstance(inner, list) else []
+        inside = _of_list(inner) if isinstance(inner, list) else []
         inside = _of_mapping(inner, depth + 1) if isinstance(inner, dict) else inside
         if inside := [table for table in inside if _is_log(table, str(key))]:
             found[str(key)] = inside

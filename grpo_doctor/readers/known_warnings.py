@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+import sys
+from array import array
+from bisect import bisect_left
 from collections.abc import Sequence
 from textwrap import shorten
 
@@ -44,8 +46,9 @@ a traceback, which names no error."""
 _VARIES = re.compile(r"\d+(?:\.\d+)?|'[^']{0,200}'")
 _LEAD = re.compile(r"(?:\([^()]{1,120}pid=[^()]{1,60}\)\s*)?(?:.{0,80}?\b(?:ERROR|WARNING|CRITICAL)\b[\W\d]*)?")
 """Matches the text that a logger prints before a message: the process, the time, and the level."""
-_SHOWN, _MOST = 150, 50_000
-"""`_SHOWN`: maximum number of characters of an error message in a report. `_MOST`: maximum number of lines kept."""
+_SHOWN, _MOST = 150, 10_000
+"""`_SHOWN`: maximum number of characters of an error message in a report. `_MOST`: maximum number of messages; lines
+with further messages are not counted."""
 _REPEATED = 10
 """Minimum number of lines with the same error message. A few failed calls are normal in a run with thousands of
 calls."""
@@ -80,28 +83,31 @@ def skipped(lines: Sequence[str]) -> list[str]:
 
 
 class Errors:
-    """The error messages of a console log, and the lines that report them."""
+    """The error messages of a console log, with the lines that report them. An error is recognised by English words,
+    such as "failed", and by the names of exceptions."""
 
     def __init__(self) -> None:
-        self._found: list[tuple[int, str]] = []
+        self._lines: dict[str, array[int]] = {}
+        self._texts: dict[str, str] = {}
 
     def see(self, line: int, text: str) -> None:
-        """Keep a line if it reports an error."""
+        """Count a line if it reports an error."""
         text = text.strip()[:LONGEST]
-        if len(self._found) < _MOST and _ERROR.search(text) and not (_COUNTED.search(text) or _PYTHON.search(text)):
-            self._found.append((line, _LEAD.sub("", text, count=1)))
+        if not _ERROR.search(text) or _COUNTED.search(text) or _PYTHON.search(text):
+            return
+        text = _LEAD.sub("", text, count=1)
+        same = _VARIES.sub("#", text)
+        if same in self._texts or len(self._texts) < _MOST:
+            self._texts.setdefault(same, text)
+            self._lines.setdefault(same, array("q")).append(line)
 
     def conclude(self, runs: Sequence[Run]) -> None:
         """Set the most frequent error message of each run, from the lines up to the start of the next run."""
         ordered = sorted(runs, key=lambda run: int(run.lines[0]) if len(run) else 0)
         starts = [0, *(int(run.lines[0]) for run in ordered[1:])]
-        for run, start, stop in zip(ordered, starts, [*starts[1:], float("inf")], strict=True):
-            same: defaultdict[str, list[str]] = defaultdict(list)
-            for line, text in self._found:
-                if start <= line < stop:
-                    same[_VARIES.sub("#", text)].append(text)
-            often = max(same.values(), key=len, default=[])
-            if len(often) >= _REPEATED:
-                run.repeated_error = RepeatedError(
-                    lines=len(often), text=shorten(often[0], _SHOWN, placeholder="…").rstrip(" .:")
-                )
+        for run, start, stop in zip(ordered, starts, [*starts[1:], sys.maxsize], strict=True):
+            counts = {same: bisect_left(at, stop) - bisect_left(at, start) for same, at in self._lines.items()}
+            often = max(counts, key=counts.__getitem__, default="")
+            if counts and counts[often] >= _REPEATED:
+                said = shorten(self._texts[often], _SHOWN, placeholder="…").rstrip(" .:")
+                run.repeated_error = RepeatedError(lines=counts[often], text=said)

@@ -54,7 +54,7 @@ _OUTER = frozenset("iteration round cycle phase stage outer_step outer_iteration
 _COUNTS = frozenset("val/num_eos_tokens truncated_count rollout_count training/rollout_probs_diff_valid".split())
 """Keys of counts that are used only in combination with other keys."""
 _CLOCKS = ("timestamp", "_timestamp", "ts")
-"""Keys of the time of a row in seconds."""
+"""Keys of the time of a row, which is not a metric."""
 _SUMMARY = frozenset("train_runtime train_samples_per_second train_steps_per_second total_flos train_loss".split())
 """Keys of Transformers' final summary, which is not a separate step."""
 _OF_MODELS = frozenset("architectures transformers_version model_type".split())
@@ -518,10 +518,9 @@ class Rows:
         counted = np.array(self.steps)
         if n and np.isnan(counted).all() and steps.restarts(weak := self.weak.full(n)):
             counted = weak
-        clock = next((self.extra[key].full(n) for key in _CLOCKS if key in self.extra), np.full(n, math.nan))
         parts = steps.runs(
             counted, np.frombuffer(self.trains, np.uint8).astype(bool), [*epochs, *tokens], outer,
-            [*self.ended, *steps.paused(counted, clock)], np.array(self.origins),
+            self.ended, np.array(self.origins),
         ) if n else []  # fmt: skip
         if len(parts) < 2:
             return [self.run()]

@@ -171,22 +171,6 @@ def _goes_on(counter: np.ndarray, row: int) -> bool:
     return bool(len(before) and len(after)) and bool(after[0] > before[-_LATE:].min())
 
 
-def paused(steps: np.ndarray, clock: np.ndarray) -> list[int]:
-    """Return the rows at which the steps return to their start after a pause that is longer than the run before it, so
-    that a run of a few rows ends there.
-
-    Args:
-        steps: step of each row, NaN for none.
-        clock: time of each row in seconds, NaN for none.
-    """
-    found, first = [], 0
-    for row in (np.flatnonzero(np.diff(steps) < 0) + 1).tolist():
-        if steps[row] <= steps[first] and 0 < clock[row - 1] - clock[first] < clock[row] - clock[row - 1]:
-            found.append(row)
-            first = row
-    return found
-
-
 def spread(steps: np.ndarray, rows: np.ndarray, reached: float = 0.0) -> np.ndarray:
     """Correct the steps of rows that were written to the log together.
 

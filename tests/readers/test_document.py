@@ -20,7 +20,6 @@ SHAPES: dict[str, Any] = {
     "rows under a key of their own": {"config": {"lr": 1e-6}, "training_history": ROWS, "summary": {"best": 0.8}},
     "rows deep inside": {"metadata": {"model": "qwen"}, "results": {"per_step": ROWS}},
     "rows by number": {f"step_{i}": {"reward": i / 10, "loss": 0.5} for i in (1, 2, 3)},
-    "rows of parts": {"epochs": [{"epoch": 1, "steps": ROWS[:2]}, {"epoch": 2, "steps": ROWS[2:]}]},
     "columns": {"config": {"lr": 1e-6}, "history": COLUMNS, "final": {"accuracy": 0.7}},
     "curves of pairs": {"reward_curve": [[i, i / 10] for i in (1, 2, 3)], "loss_curve": [[i, 0.5] for i in (1, 2, 3)]},
     "values a level deeper": {"metrics": {k: {"values": v, "max": 1.0} for k, v in (*COLUMNS.items(), ("_step", [1, 2, 3]))}},
@@ -59,18 +58,7 @@ def test_one_run(tmp_path: Path, name: str) -> None:
     [
         ({"grpo": ROWS, "ppo": ROWS}, ["grpo", "ppo"]),
         ({"grpo": COLUMNS, "ppo": COLUMNS}, ["grpo", "ppo"]),
-        (
-            {
-                "config": {"lr": 1e-3},
-                "rewards_per_episode": {"a": COLUMNS["rewards"], "b": COLUMNS["rewards"]},
-                "losses": {"a": COLUMNS["losses"], "b": COLUMNS["losses"]},
-                "final": {"a": 0.8, "b": 0.4},
-            },
-            ["a", "b"],
-        ),
         ({"sft": {"log_history": ROWS}, "grpo": {"log_history": ROWS}}, ["sft", "grpo"]),
-        ([{"run": "a", "log": ROWS}, {"run": "b", "log": ROWS}], ["a", "b"]),
-        ({"runs": [{"seed": 1, "log": ROWS}, {"seed": 2, "log": ROWS}]}, ["1", "2"]),
     ],
 )
 def test_several_runs(tmp_path: Path, value: Any, names: list[str]) -> None:

@@ -94,14 +94,6 @@ def test_a_long_table_of_two_runs(tmp_path: Path) -> None:
     assert [known(run) for run in read(path)] == [WANTED, WANTED]
 
 
-def test_a_sweep_whose_runs_contain_their_settings(tmp_path: Path) -> None:
-    path = tmp_path / "sweep.json"
-    history = [{"step": i, "reward": r, "kl": k} for i, (r, k) in enumerate(zip(REWARDS, KLS, strict=True), 1)]
-    runs = [{"lr": lr, "beta": 0.04, "history": history} for lr in (1e-6, 1e-5)]
-    path.write_text(json.dumps({"sweep": runs}), encoding="utf-8")
-    assert [known(run) for run in read(path)] == [WANTED, WANTED]
-
-
 EVALUATED = "Evaluated math500 in 120.5s (Pass@1: {e}, Completion Length: 812.2, Truncated: 3.8%)\n"
 ANNOUNCED = "Iteration {i}, Evaluating... Total samples: 640\nreward: {e}\n"
 

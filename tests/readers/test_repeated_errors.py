@@ -33,6 +33,13 @@ def test_ten_lines_with_one_error_are_reported(tmp_path: Path, count: int, told:
     assert (f"{TOLD}. Check this error first." in found.headline) is told
 
 
+def test_all_lines_of_a_long_log_are_counted(tmp_path: Path) -> None:
+    rows = [row(n, 0.1) for n in range(1, 20)]
+    run = console(tmp_path, [*rows, *(REFUSED.format(n=n) for n in range(50_001))])
+    assert run.repeated_error is not None
+    assert run.repeated_error.lines == 50_001
+
+
 def test_in_a_run_that_learns_the_error_is_a_note(tmp_path: Path) -> None:
     rows = [row(n, 0.02 * n) for n in range(1, 41)]
     found = diagnose(console(tmp_path, [*rows[:9], *(REFUSED.format(n=n) for n in range(10)), *rows[9:]]))

@@ -225,19 +225,6 @@ def test_a_bar_that_is_printed_less_often_than_rows_is_a_lower_bound_of_their_st
         assert (len(run), [*run.steps[:2], run.steps[-1]]) == (30, steps)
 
 
-@pytest.mark.parametrize(("pause", "rows"), [(20, [6]), (21, [3, 3])])
-def test_a_pause_longer_than_a_short_run_ends_it_if_its_steps_begin_anew(
-    tmp_path: Path, pause: int, rows: list[int]
-) -> None:
-    clock = [0, 10, 20, 20 + pause, 30 + pause, 40 + pause]
-    told = [
-        {"step": 5 * (i % 3), "val-core/gsm8k/reward/mean@3": 0.1 + i / 100, "ts": 1785744566 + at}
-        for i, at in enumerate(clock)
-    ]
-    text = "\n".join(map(json.dumps, told))
-    assert [len(run) for run in runs(tmp_path, "val_metrics.jsonl", text)] == rows
-
-
 def test_a_name_with_one_row_and_a_repeated_name_are_separate_runs(tmp_path: Path) -> None:
     told = [("none", 6), ("teacher", 1), ("dots", 6), ("none", 6)]
     text = "condition,step,accuracy\n" + "".join(

@@ -26,6 +26,7 @@ from ..document import labelled
 from ..input import Head, Input, NotRead, ReadError
 from ..row_buffer import Rows
 from ..values import loaded
+from ..views import TRAINING
 from . import json_rows
 
 FORMAT = "completions"
@@ -58,10 +59,6 @@ _COLUMNS = re.compile(r'"columns"\s*:\s*\[([^\]]*)\]')
 _NAMES = re.compile(r'"([A-Za-z ]{1,40}?)(?:_\d+)?"')
 """Names of the columns of a table, without the number at the end."""
 _KEYS = re.compile(r'"(\w{1,40})"\s*:')
-_TRAINS = re.compile(
-    r'"(?:train(?:ing)?|log)(?:_(?:log|history|metrics))?"\s*:\s*\[\s*\{[^{}]*"(?:loss|grad_?norm|gradient_norm)"'
-)
-"""A list of the trainer's rows in a document. A document with such a list is a log, whatever texts follow it."""
 
 
 def sniff(head: Head) -> int:
@@ -85,8 +82,6 @@ def _start(head: Head) -> str:
 def _sniff_names(text: str) -> int:
     """Return 3 if a document or a long row contains rollouts, judged by the names at its start, and 0 otherwise. The
     reward may come after the texts and therefore be missing from the start."""
-    if _TRAINS.search(text):
-        return 0
     columns = _COLUMNS.search(text)
     keys = {key.lower() for key in (*_KEYS.findall(text), *_NAMES.findall(columns[1] if columns else ""))}
     ended = {*keys, *(key.rpartition("_")[2] for key in keys)} & _ENDED or "\n" not in text
@@ -111,6 +106,14 @@ def read(file: Input) -> list[Run]:
             return [_of_batch(file)]
         if not _fields(names) & {"response", "messages"}:
             return _table(file)
+    if _start(file.head())[:1] == "{" and _is_document(file.head()):
+        logs = [run for run in json_rows.read(file) if run.run_type in TRAINING and len(run) > 1]
+        if logs:  # the document also has the rows of the training
+            return logs
+    return _of_rollouts(file)
+
+
+def _of_rollouts(file: Input) -> list[Run]:
     path = file.path
     step = step_of(path.name, path.parent.name)
     steps = file.resumed(Steps)
