@@ -46,9 +46,9 @@ a traceback, which names no error."""
 _VARIES = re.compile(r"\d+(?:\.\d+)?|'[^']{0,200}'")
 _LEAD = re.compile(r"(?:\([^()]{1,120}pid=[^()]{1,60}\)\s*)?(?:.{0,80}?\b(?:ERROR|WARNING|CRITICAL)\b[\W\d]*)?")
 """Matches the text that a logger prints before a message: the process, the time, and the level."""
-_SHOWN, _MOST = 150, 10_000
+_SHOWN, _MOST, _KEPT = 150, 10_000, 1000
 """`_SHOWN`: maximum number of characters of an error message in a report. `_MOST`: maximum number of messages; lines
-with further messages are not counted."""
+with further messages are not counted. `_KEPT`: maximum number of lines of a message whose text is kept."""
 _REPEATED = 10
 """Minimum number of lines with the same error message. A few failed calls are normal in a run with thousands of
 calls."""
@@ -88,7 +88,7 @@ class Errors:
 
     def __init__(self) -> None:
         self._lines: dict[str, array[int]] = {}
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, list[tuple[int, str]]] = {}
 
     def see(self, line: int, text: str) -> None:
         """Count a line if it reports an error."""
@@ -98,8 +98,9 @@ class Errors:
         text = _LEAD.sub("", text, count=1)
         same = _VARIES.sub("#", text)
         if same in self._texts or len(self._texts) < _MOST:
-            self._texts.setdefault(same, text)
             self._lines.setdefault(same, array("q")).append(line)
+            if len(texts := self._texts.setdefault(same, [])) < _KEPT:
+                texts.append((line, text))
 
     def conclude(self, runs: Sequence[Run]) -> None:
         """Set the most frequent error message of each run, from the lines up to the start of the next run."""
@@ -109,5 +110,7 @@ class Errors:
             counts = {same: bisect_left(at, stop) - bisect_left(at, start) for same, at in self._lines.items()}
             often = max(counts, key=counts.__getitem__, default="")
             if counts and counts[often] >= _REPEATED:
-                said = shorten(self._texts[often], _SHOWN, placeholder="…").rstrip(" .:")
+                texts = self._texts[often]
+                own = next((text for line, text in texts if line >= start), texts[0][1])
+                said = shorten(own, _SHOWN, placeholder="…").rstrip(" .:")
                 run.repeated_error = RepeatedError(lines=counts[often], text=said)
