@@ -1,7 +1,20 @@
 import math
 
 from grpo_doctor import Fires, any_of, check, fires
-from grpo_doctor.series import Column, baseline, is_any, isnan, latest, noise, recent_mean, recent_min, where, words
+from grpo_doctor.series import (
+    Column,
+    Trend,
+    baseline,
+    is_any,
+    isnan,
+    latest,
+    noise,
+    recent_mean,
+    recent_min,
+    where,
+    words,
+)
+from grpo_doctor.series.trajectory import CHANCE
 
 
 @check(
@@ -18,7 +31,8 @@ def loss_above_its_start(
     known: Column = any_of("loss", "eval_loss"),
     loss: Column = None,
     eval_loss: Column = None,
-    eval_gained: Column = None,
+    eval_trend: Trend = None,
+    success_trend: Trend = None,
     loss_type: Column = any_of("settings.loss_type", optional=True),
     *,
     rows: int = 10,
@@ -27,6 +41,7 @@ def loss_above_its_start(
     untouched: float = 0.05,
     above: float = 0.1,
     sigmas: float = 4.6,
+    follows: float = 0.5,
 ) -> Fires:
     """The preference loss is above ln 2, the loss of the untrained model.
 
@@ -37,7 +52,8 @@ def loss_above_its_start(
     of ln 2.
 
     The check also fires if the held-out loss is more than 0.01 above ln 2 in the last two evaluations. Severity is
-    **info** if the held-out score has improved. If no loss type is declared, the first training loss must be at most ln
+    **info** if the held-out accuracy has improved and exceeds one half by at least half as much as the training
+    accuracy does. If no loss type is declared, the first training loss must be at most ln
     2 + 0.05, because the losses of other methods start higher.
 
     ## Thresholds
@@ -49,6 +65,7 @@ def loss_above_its_start(
     - `above`: distance from ln 2, in nats, that the mean or each loss must exceed.
     - `sigmas`: number of standard errors by which the mean must exceed ln 2 (critical value of a test that is repeated
       after every row).
+    - `follows`: share of the training accuracy's distance from one half that the held-out accuracy must reach.
 
     ## Why it matters
     A policy that equals its reference model has a loss of ln 2 on every pair, by identity (arXiv 2305.18290, equation
@@ -92,8 +109,10 @@ def loss_above_its_start(
     trained = (declared | (abs(begun) <= untouched)) & (excess > above) & clear
     held_out = recent_min(eval_loss, evaluations) - untrained > moved
     held_out = held_out & (declared | (isnan(loss_type) & (begun <= untouched)))
+    trained_gain = success_trend.now - CHANCE["success_rate"]
+    learns = eval_trend.gained & ~(eval_trend.now - CHANCE["eval_score"] < follows * trained_gain)
     return fires(
-        trained | (held_out & ~eval_gained),
+        trained | (held_out & ~learns),
         "The {which} is {level:.3g}, above the loss of the untrained model (ln 2 = 0.693). Some pairs are ranked "
         "wrongly by wide margins.",
         info=held_out,

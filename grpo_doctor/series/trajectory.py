@@ -62,9 +62,10 @@ TRENDS = {f"{prefix}_trend": [f"{prefix}_{word}" for word in States._fields] for
 """The check parameters of type `Trend`. Each value lists the parameters in `STANDING` that a `Trend` replaces."""
 SUCCESS = {"reward_mean": "reward", "success_rate": "success rate", "eval_score": "held-out score"}
 """Fields that measure success, with their names. Later fields are closer to the goal of the training."""
-CHANCE = {"success_rate": 0.5, "eval_score": 0.5, "reward_margin": 0.0}
+CHANCE = {"success_rate": 0.5, "eval_score": 0.5, "reward_margin": 0.02}
 """The level of random guessing in a preference run, by field. The logged accuracy begins at 0, because ties count as
-wrong, and becomes 0.5 as soon as the policy differs from the reference model."""
+wrong, and becomes 0.5 as soon as the policy differs from the reference model. A margin of up to 0.02 changes the loss
+by at most 0.01, as in PRF002."""
 TURNED = {"loss": "loss", "eval_loss": "held-out loss"}
 """Fields that should decrease in a supervised or preference run, with their names."""
 

@@ -99,6 +99,17 @@ def test_a_gain_of_the_held_out_accuracy_makes_it_an_info() -> None:
     assert finding.severity == "info"
 
 
+@pytest.mark.parametrize(("level", "severity"), [(0.69, "warning"), (0.71, "info")])
+def test_a_held_out_accuracy_that_does_not_follow_is_no_gain(level: float, severity: str) -> None:
+    """The training accuracy exceeds one half by 0.4. In a public run it reached 0.95, and the held-out accuracy 0.53."""
+    scores = [0.55, 0.6, *[level] * 8]
+    run = make_run(loss="0.69 0.3x9", eval_loss="0.7 1.1x9", eval_score=scores, success_rate="0.6 0.7 0.8 0.9x7")
+    run.run_type = "preference"
+    finding = diagnose(run).finding("PRF006")
+    assert finding is not None
+    assert finding.severity == severity
+
+
 def test_a_falling_held_out_loss_above_ln_2_is_no_learning() -> None:
     run = make_run(loss=[0.82 - 0.004 * n for n in range(20)], eval_loss=[0.798 - 0.003 * n for n in range(20)])
     run.run_type = "preference"
