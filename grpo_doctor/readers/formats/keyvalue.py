@@ -85,6 +85,8 @@ _ITS_TEXT = re.compile(
     r"[;,|]\s*(?:response|completion|generation|answer|output|prediction|text)\s?[:=]", re.IGNORECASE
 )
 """Start of a response's text after its reward."""
+_STATEMENT = re.compile(r"\s+return\s")
+"""Start of a statement in the code of a response, whose value is not a return of RL."""
 _OF_AN_ENVIRONMENT = re.compile(
     r"\b(?:action|reward)\b.{1,400}\b(?:done|terminated)\s?[:=]\s?(?:true|false)\b", re.IGNORECASE
 )
@@ -248,6 +250,8 @@ class General:
 
     def _with_numbers(self, line: int, text: str, words_only: bytes) -> tuple[tuple[str, ...], _Taken | None]:
         """Return the names of the numbers in a line, and the numbers to use from all similar lines."""
+        if _STATEMENT.match(text):
+            return (), None
         calm, its_text = not self._waits(), _ITS_TEXT.search(text)
         sample = its_text is not None or _OF_A_SAMPLE.match(text) is not None
         given = text[: its_text.start()] if its_text else text
