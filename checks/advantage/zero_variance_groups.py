@@ -59,11 +59,11 @@ def zero_variance_groups(
       **error** if the share is above 0.95 over 20 or more rows, unless the task is solved.
 
     The reward scale ends at the largest recorded single reward. If no single rewards are recorded, the scale ends at 1
-    for rewards between 0 and 1, and otherwise at the best mean reward. The check is silent if responses with equal
-    rewards are correct, as shown by the success rate or by a reward above 80% of its maximum. The check is also silent
-    if the reward is near its best level after a clear rise. The check nevertheless fires if the best level is 0 or less
-    and most groups had zero variance throughout. The exception for a clear rise requires that reward components other
-    than formatting, if any are recorded, have improved.
+    for rewards between 0 and 1, and otherwise at the best mean reward. The check does not fire if the responses with
+    equal rewards are correct. The success rate, or a reward above 80% of its maximum, shows this. The check is also
+    silent if the reward is near its best level after a clear rise. The check nevertheless fires if the best level is 0
+    or less and most groups had zero variance throughout. The exception for a clear rise requires that reward components
+    other than formatting, if any are recorded, have improved.
 
     If the reward scale is known, the message adds the share expected for binary rewards, p^K + (1-p)^K at the mean
     success rate p. If the expected share is close to the actual share, K is too small. If the expected share is far
@@ -80,8 +80,8 @@ def zero_variance_groups(
       whose reward has not risen.
 
     ## Why it matters
-    All advantages of a zero-variance group are 0. The optimizer still takes a full step for the few remaining groups,
-    and a KL term pulls the policy back to the reference on all groups.
+    All advantages of a zero-variance group are 0. The optimizer still takes a full step for the few remaining groups. A
+    KL term pulls the policy back to the reference on all groups.
 
     ## Example
     ```text

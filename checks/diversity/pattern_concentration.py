@@ -60,7 +60,8 @@ def pattern_concentration(
     temperature to 1 and check whether rewards within groups differ again.
 
     ## Sources
-    beita6969/colab-grpo; healthy runs of the engine (`grpo-doctor run`), which end with few patterns.
+    beita6969/colab-grpo; healthy runs of grpo-doctor's training engine (`grpo-doctor run`), which end with few
+    patterns.
     """
     share = moving_mean(fold(_top_share, tuple, samples, top_pattern_share), rows)
     start, now = baseline(reward_mean, 5), moving_mean(reward_mean, rows)

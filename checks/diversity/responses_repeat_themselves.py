@@ -18,10 +18,10 @@ def responses_repeat_themselves(
 
     ## What it sees
     The check averages the share of responses that repeat themselves over the last 5 rows that record this share. The
-    share is read from the trainer's log, or counted in rollouts and saved responses. A response of 200 or more
-    characters counts as repeating itself if its last 40 characters occur four times, or if most of its 8-word sequences
-    occur twice. Severity is **warning** if the share is above 20% and has risen by 10 points since the first rows, or
-    if it is above 50%. Severity is **error** if the share is above 50% in a run whose reward has not improved.
+    share is read from the trainer's log, or counted in rollouts and saved responses. A response of at least 200
+    characters counts as repeating itself in two cases: its last 40 characters occur four times, or most of its 8-word
+    sequences occur twice. Severity is **warning** if the share is above 20% and has risen by 10 points since the first
+    rows, or if it is above 50%. Severity is **error** if the share is above 50% in a run whose reward has not improved.
 
     ## Thresholds
     - `some`: share of responses that repeat themselves, 0 to 1, above which the severity is warning if the share has

@@ -47,8 +47,8 @@ def entropy_low_before_rl(
 
     ## Why it matters
     The first rollout shows the policy before RL. Problems in the first rollout come from the supervised stage, the
-    template or the sampling. At that time, the entropy coefficient, the group size, the learning rate and the clip
-    bounds have had no effect, so changing them does not help.
+    template or the sampling. At that time, the entropy coefficient, group size, learning rate and clip bounds have had
+    no effect, so changing them does not help.
 
     ## Example
     ```text

@@ -8,9 +8,9 @@ def entropy_of_noise(entropy_mean: Column, *, noise: float = 5.0, largest: float
 
     ## What it sees
     Severity is **warning** if the token-mean entropy is above 5 nats. The check uses the mean over five rows, or each
-    row if the log has fewer than five. The check does not compare with earlier rows, so it also works on the last lines
-    of a log and on a run that starts from a broken checkpoint. ENT003 reports when entropy rose and whether the reward
-    also fell.
+    row if the log has fewer than five. The check does not compare with earlier rows. It therefore also works on the
+    last lines of a log and on a run that starts from a broken checkpoint. ENT003 reports when entropy rose and whether
+    the reward also fell.
 
     ## Thresholds
     - `noise`: entropy, nats per token, above which the output counts as noise. An entropy of 5 nats corresponds to 148

@@ -64,8 +64,9 @@ def entropy_sign_flip_records(
 
     ## Known false alarms
     A log cannot prove that a sign is wrong. With a small coefficient, a flipped sign looks like a normal fall in
-    entropy, so a missing finding does not prove that the sign is correct. TRL, verl and OpenRLHF subtract coef x H and
-    log `entropy_loss` = +H. A logged term counts as a loss term only if it matches coef x H and the coefficient is not
+    entropy. A missing finding therefore does not prove that the sign is correct. TRL, verl and OpenRLHF subtract coef x
+    H and log `entropy_loss` = +H. A logged term counts as a loss term only if it matches coef x H and the coefficient
+    is not
     1. A minus sign in the source code does not prove an error either: -H.mean() is correct if it is added to the loss.
 
     ## Remedy

@@ -77,7 +77,7 @@ def entropy_surrogate_without_gradient(
     cases = probes.loss_trials.entropy_cases(backward, model, render, tokenizer, prompts, reference, settings or {})
     with closing(cases):
         first = next(cases, None)
-    if first is not None and first.name.endswith("even part"):
+    if first is not None and first.name.endswith(probes.loss_trials.OPPOSITE):
         first = None  # a loss that is not odd in the advantages leaves a gradient, even without an entropy term
     if first is None and coefficient:
         return fires(

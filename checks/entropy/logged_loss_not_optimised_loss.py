@@ -21,11 +21,12 @@ def logged_loss_not_optimised_loss(
     """The applied gradient is not the gradient of the logged loss.
 
     ## What it sees
-    The probe computes the gradient of the trainer's `loss` with autograd, and compares it with the gradient that the
-    trainer's own `backward` leaves in the parameters. The probe uses positive, negative and zero advantages, and fires
-    if the cosine between the two gradients is below 0.99. The probe also compares the autograd gradient with the
-    gradient that the optimizer receives in the trainer's own `step`, in one or several optimizer steps. Mini-batches in
-    `step` may weight samples differently, so the limit is a cosine of 0.5, or 0.95 if all samples have the same length.
+    The probe computes the gradient of the trainer's `loss` with autograd. It compares this gradient with the gradient
+    that the trainer's own `backward` leaves in the parameters. The probe uses positive, negative and zero advantages,
+    and fires if the cosine between the two gradients is below 0.99. The probe also compares the autograd gradient with
+    the gradient that the optimizer receives in the trainer's own `step`, in one or several optimizer steps.
+    Mini-batches in `step` may weight samples differently, so the limit is a cosine of 0.5, or 0.95 if all samples have
+    the same length.
 
     ## Thresholds
     - `limit`: cosine between the two gradients below which the trainer counts as optimising a different loss.

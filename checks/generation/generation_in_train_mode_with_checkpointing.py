@@ -57,19 +57,20 @@ def generation_in_train_mode_with_checkpointing(
     ## What it sees
     The check fires if the log contains the warning of transformers that gradient checkpointing drops `past_key_values`.
     The rollout of the same step or of the next two steps must also have collapsed (at least 90% invalid). The check
-    also fires if the model was logged in train mode with checkpointing on during generation. The logged mode proves the
-    cause only if the raw log-probabilities of rollout engine and trainer disagree, or are not recorded. Without proof
-    in the log, the check infers the cause, with medium confidence, from the findings UPD001, UPD003 and UPD007. UPD001
-    reports collapses after updates. UPD003 reports recoveries without an update. UPD007 reports a collapse after an
-    update that did not change the weights.
+    also fires if the model was logged in train mode with gradient checkpointing on during generation. The logged mode
+    proves the cause only if the raw log-probabilities of rollout engine and trainer disagree, or are not recorded.
+    Without proof in the log, the check infers the cause, with medium confidence, from the findings UPD001, UPD003 and
+    UPD007. UPD001 reports collapses after updates. UPD003 reports recoveries without an update. UPD007 reports a
+    collapse after an update that did not change the weights.
 
     ## Thresholds
-    - `agrees`: maximum KL (k3 estimate, nats per token) at which the raw log-probabilities of rollout engine and
-      trainer count as equal.
+    - `agrees`: maximum KL (nats per token) at which the raw log-probabilities of rollout engine and trainer count as
+      equal. The KL is estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability
+      difference.
     - `within`: number of rows, starting with the row of the warning, within which a collapsed rollout proves the cause.
 
     ## Why it matters
-    If a model is in train mode and gradient checkpointing is on, transformers drops the cache inside every layer, but
+    If a model is in train mode with gradient checkpointing on, transformers drops the cache inside every layer.
     `generate` still passes only the newest token. The first token is correct, but every later token is predicted from a
     single token. A trainer that calls `model.train()` for the update, but not `eval()` before the next rollout,
     alternates between garbage and valid output. If every rollout is broken, the policy adapts to the broken generation.

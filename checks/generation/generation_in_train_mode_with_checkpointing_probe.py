@@ -16,11 +16,11 @@ def probe_mode(
     limit: float = 0.9,
 ) -> Fires | None:
     """## What the probe does
-    The probe samples twice from the same random state: first in the mode in which an update leaves the model, then in
-    eval mode without checkpointing. To set the mode after an update, the probe calls the trainer's own `step` if the
-    adapter has one, and `model.train()` otherwise. The probe does not change the model's gradient-checkpointing
-    setting. The probe fires if fewer than 90% of the tokens are equal. The probe also fires if dropout is active,
-    because dropout samples the text from a distribution other than the policy.
+    The probe samples twice from the same random state: first in the mode after an update, then in eval mode without
+    gradient checkpointing. To set the mode after an update, the probe calls the trainer's own `step` if the adapter has
+    one, and `model.train()` otherwise. The probe does not change the model's gradient-checkpointing setting. The probe
+    fires if fewer than 90% of the tokens are equal. The probe also fires if dropout is active, because dropout samples
+    the text from a distribution other than the policy.
 
     A trainer that never leaves eval mode generates correctly. Therefore, severity is warning if neither `step` nor
     `loss` shows that the trainer calls `train()`, and the model was not passed in train mode. A sampler that is not

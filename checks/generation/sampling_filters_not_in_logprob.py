@@ -36,15 +36,16 @@ def sampling_filters_not_in_logprob(
     """Sampling uses filters that the loss does not apply.
 
     ## What it sees
-    The check fires if the raw logits of rollout engine and trainer agree (KL of at most 1e-4, k3 estimate), but the
-    engine's final scores do not. Severity is warning if the KL of the scores is above 0.001 on 3 of 5 rows, and error
-    if it is above 0.01. Raw logits and final scores differ only by temperature and logits processors: top-p, top-k,
-    min-p, penalties, a minimum length, or a clip.
+    The check fires if the raw logits of rollout engine and trainer agree (KL of at most 1e-4), but the engine's final
+    scores do not. The KL is estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability
+    difference. Severity is warning if the KL of the scores is above 0.001 on 3 of 5 rows, and error if it is above
+    0.01. Raw logits and final scores differ only by temperature and logits processors: top-p, top-k, min-p, penalties,
+    a minimum length, or a clip.
 
     ## Thresholds
-    - `differ`: KL of the final scores (k3 estimate, nats per token) above which the severity is warning.
-    - `bad`: KL of the final scores (k3 estimate, nats per token) above which the severity is error.
-    - `agree`: maximum KL of the raw logits (k3 estimate, nats per token) at which the logits count as equal.
+    - `differ`: KL of the final scores (nats per token) above which the severity is warning.
+    - `bad`: KL of the final scores (nats per token) above which the severity is error.
+    - `agree`: maximum KL of the raw logits (nats per token) at which the logits count as equal.
 
     ## Why it matters
     The loss uses log-probabilities of a distribution that differs from the distribution that was sampled. A token that

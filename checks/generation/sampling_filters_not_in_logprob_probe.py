@@ -30,23 +30,23 @@ def probe_seams(
     The probe draws one sample in eval mode. The probe compares the log-probabilities that the sampler drew from, after
     all logits processors, with those that the loss computes for the same tokens. If the loss is a single function, the
     probe takes the log-probabilities from its logits and the temperature from its gradient. Severity is warning if the
-    KL (k3 estimate) is above 0.001 nats per token (0.01 in half precision), and error if it is above 0.1. At any
-    precision, severity is warning if the sampler's filters exclude more than 1% of the probability mass on average, and
-    error at 10%. A filter that excludes a probability m raises every remaining log-probability by -log(1 - m) nats
-    (0.105 at 10%, as with a top_p of 0.9). At 10%, the ratio before any update is 0.9, halfway from 1 to PPO's lower
-    clip bound of 0.8. The default `top_k=50` of transformers is at most a warning, because it excludes far more
-    probability mass on a random model than on a trained model. For a custom sampling loop, the probe provides the
-    logits for 64 words. The loop must draw all 64 words, at the temperature that the gradient of the loss shows. The
-    probe reads the distribution from the arguments of `torch.multinomial`, or counts draws. A `ScriptedSampler` samples
-    from the model with the parameters that the engine receives. Responses that contain the padding id are skipped. A
-    random model may draw this id, and a loss that detects padding by id masks it.
+    KL is above 0.001 nats per token (0.01 in half precision), and error if it is above 0.1. At any precision, severity
+    is warning if the sampler's filters exclude more than 1% of the probability mass on average, and error at 10%. A
+    filter that excludes a probability m raises every remaining log-probability by -log(1 - m) nats (0.105 at 10%, as
+    with a top_p of 0.9). At 10%, the ratio before any update is 0.9, halfway from 1 to PPO's lower clip bound of 0.8.
+    The default `top_k=50` of transformers gives at most a warning. This filter excludes far more probability mass on a
+    random model than on a trained model. For a custom sampling loop, the probe provides the logits for 64 words. The
+    loop must draw all 64 words, at the temperature that the gradient of the loss shows. The probe reads the
+    distribution from the arguments of `torch.multinomial`, or counts draws. A `ScriptedSampler` samples from the model
+    with the parameters that the engine receives. Responses that contain the padding id are skipped. A random model may
+    draw this id, and a loss that detects padding by id masks it.
 
     ## Thresholds of the probe
-    - `limit`: KL between sampler and loss (k3 estimate, nats per token) above which the severity is warning.
-    - `low_precision`: KL between sampler and loss (k3 estimate, nats per token) above which the severity is warning if
-      a module computes in half precision.
-    - `severe`: KL (k3 estimate, nats per token) above which the severity is error. At a KL of 0.1, scores differ by
-      about 0.45 nats (the k3 estimate is near d² / 2 for a difference d).
+    - `limit`: KL between sampler and loss (nats per token) above which the severity is warning.
+    - `low_precision`: KL between sampler and loss (nats per token) above which the severity is warning if a module
+      computes in half precision.
+    - `severe`: KL (nats per token) above which the severity is error. At a KL of 0.1, scores differ by about 0.45 nats
+      (the KL estimate is near x² / 2 for a difference x).
     - `shut`: probability of tokens that the sampler excludes and the loss includes, averaged over the steps, above
       which the severity is warning.
     - `filtered`: minimum probability of tokens that the sampler excludes and the loss includes at which the severity is

@@ -30,17 +30,18 @@ def stale_rollout_weights(
     """The rollout engine uses stale weights: its mismatch with the trainer grows with every update.
 
     ## What it sees
-    The check uses the KL between trainer and rollout engine (k3 estimate), computed from raw logits or, if these are
-    missing, from final scores. The check fires if this KL is above 0.01 but was below 0.002 on the first row, before
-    any update. Rounding in bf16 can explain a KL below 0.002. In addition, the median KL over 5 rows must have tripled
-    within 10 rows, or be above 0.03 (15 times the limit for the first row). Stale weights cannot explain growth of more
-    than 1 nat in one step, or growth at a learning rate of 0. Rows generated in train mode with checkpointing are
-    skipped (GEN001). The condition must be true on 3 of 5 rows.
+    The check uses the KL between trainer and rollout engine, computed from raw logits or, if these are missing, from
+    final scores. The KL is estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability
+    difference. The check fires if this KL is above 0.01 but was below 0.002 on the first row, before any update.
+    Rounding in bf16 can explain a KL below 0.002. In addition, the median KL over 5 rows must have tripled within 10
+    rows, or be above 0.03 (15 times the limit for the first row). Stale weights cannot explain growth of more than 1
+    nat in one step, or growth at a learning rate of 0. Rows whose responses were generated in train mode with gradient
+    checkpointing are skipped (GEN001). The condition must be true on 3 of 5 rows.
 
     ## Thresholds
-    - `equal`: KL on the first row (k3 estimate, nats per token) below which rollout engine and trainer count as having
-      started with equal weights.
-    - `bad`: KL (k3 estimate, nats per token) above which the weights count as different.
+    - `equal`: KL on the first row (nats per token) below which rollout engine and trainer count as having started with
+      equal weights.
+    - `bad`: KL (nats per token) above which the weights count as different.
     - `times`: ratio of the KL to its value `rows` rows ago above which the KL counts as growing.
     - `rows`: number of rows within which the KL must have grown.
 

@@ -21,7 +21,7 @@ def probe_seams(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe certifies that the sampler uses the updated weights, including LoRA weights. The probe does not certify
-    how soon the sampler receives updated weights: an engine that is refreshed every tenth step passes if `sync`
+    how soon the sampler receives updated weights. An engine that is refreshed every tenth step passes if `sync`
     refreshes the engine. If a copy of the model generates and the adapter provides neither `sync` nor `step`, the probe
     is skipped.
 

@@ -12,7 +12,8 @@ def temperature_applied_twice(
     ## What it sees
     A scripted model gives six tokens equally spaced logits; the spacing is half of the declared temperature. The probe
     estimates the sampler's effective temperature from about 2,000 draws. The probe fires if the effective temperature
-    is within 12% of the square of the declared temperature, but not within 12% of the declared temperature itself.
+    is within 12% of the square of the declared temperature. The effective temperature must not be within 12% of the
+    declared temperature itself.
 
     ## Thresholds
     - `slack`: maximum relative error at which the measured temperature counts as equal to the declared temperature or

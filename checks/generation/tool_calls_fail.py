@@ -29,10 +29,10 @@ def tool_calls_fail(
 
     ## What it sees
     The check fires if the share of failed calls over the last 5 rows is above 50%. In addition, the share over the
-    whole run must be above 50%, or the share must have risen by 50 percentage points since the first rows. Severity is
-    info on the first row and **warning** from the second row. From row 10, severity is **error** if the share is above
-    90% and the reward is recorded and has not improved. If the share is at most 90%, severity stays info in a run whose
-    reward has improved. Rows without tool calls are skipped.
+    whole run must be above 50%, or must have risen by 50 percentage points since the first rows. Severity is info on
+    the first row and **warning** from the second row. From row 10, severity is **error** if the share is above 90% and
+    the reward is recorded and has not improved. If the share is at most 90%, severity stays info in a run whose reward
+    has improved. Rows without tool calls are skipped.
 
     ## Thresholds
     - `most`: share of failed calls, 0 to 1, above which the check fires.

@@ -31,17 +31,18 @@ def trained_text_not_sampled_text(
     ## What it sees
     The check fires if the scored share of valid responses differs by more than 0.02 from the share recomputed from the
     sampled ids. At most 5% of the texts may contain template tokens, because otherwise PAD001 explains the difference.
-    The check also fires if the rollout engine's raw logits have differed from the trainer's by more than 0.01 nats per
-    token since the first row. Before the first update, the weights are equal, so a difference shows that the two
-    forward passes used different tokens, positions or masks. One of the two conditions must be true on 3 of 5 rows.
-    Rollouts in train mode with checkpointing are excluded.
+    The check also fires if raw logits of rollout engine and trainer have differed by more than 0.01 nats per token
+    since the first row. Before the first update, the weights are equal, so a difference shows that the two forward
+    passes used different tokens, positions or masks. One of the two conditions must be true on 3 of 5 rows. Rows whose
+    responses were generated in train mode with gradient checkpointing are excluded.
 
     ## Thresholds
     - `gap`: difference between the scored and the recomputed share of valid responses, 0 to 1, above which the check
       fires.
     - `header`: share of responses with template tokens, 0 to 1, above which PAD001 may explain the difference.
-    - `bad`: KL on the first row (k3 estimate, nats per token) above which rollout engine and trainer count as using
-      different inputs.
+    - `bad`: KL on the first row (nats per token) above which rollout engine and trainer count as using different
+      inputs. The KL is estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability
+      difference.
 
     ## Why it matters
     The advantage of one text is applied to the tokens of another text. The run learns a little from tokens that occur

@@ -31,7 +31,8 @@ def kl_beyond_text(kl: Column, step: Column, *, beyond: float = 100.0) -> Fires:
     No finding.
 
     ## Known false alarms
-    The k3 estimate of the KL may have a single spike on the newest row. The logged KL may be summed over the response.
+    The k3 estimate of the KL, the mean of exp(x) - 1 - x, may have a single spike on the newest row. The logged KL may
+    be summed over the response.
 
     ## Remedy
     Roll back to a checkpoint from before the drift. Check the learning rate, and the gradient norm on earlier rows.

@@ -15,8 +15,8 @@ def probe_reference_stays(
 ) -> Fires | None:
     """## What the probe does
     The probe shifts every trainable weight of the policy slightly and recomputes the log-probabilities of the reference
-    model, which must not change. A KL to the old policy, as in PPO, is a warning, because its penalty does not pull the
-    policy towards a reference model.
+    model, which must not change. Severity is warning for a KL to the old policy, as in PPO, because that penalty does
+    not pull the policy towards a reference model.
 
     ## What this certifies, and what it does not
     The probe detects a single module that is used for both models, and a LoRA adapter that stays active in the

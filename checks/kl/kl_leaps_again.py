@@ -50,7 +50,7 @@ def kl_leaps_again(
     No finding.
 
     ## Known false alarms
-    If the KL is only logged, with a coefficient of 0, its spikes have no effect and only show that some texts are far
+    If the KL is only logged, with a coefficient of 0, its spikes have no effect. They only show that some texts are far
     from the reference model. Seven of 565 public runs have repeated KL spikes, and none of these runs is clearly
     healthy.
 

@@ -84,12 +84,11 @@ def kl_reference_or_prompt_mismatch(
 
     ## Known false alarms
     In on-policy distillation, the reference model is a teacher, and public runs start at 0.5 to 0.9 nats. If a teacher
-    is declared, the severity is info. Severity is also info if a run declares that it has no KL term, because the
-    logged KL is then the distance to a different model. With LoRA, the reference is the base model, so a run that
-    starts from a supervised adapter starts with a KL above 0. If an adapter is declared, the severity is info for a KL
-    of up to 10 nats. If the log is written after the updates of the step, the first update of a small model already
-    gives a KL of about 0.01 nats. The log of a resumed run looks like that of a run that starts far from its reference
-    model.
+    is declared, the severity is info. Severity is also info if a run declares no KL term, because the logged KL is then
+    the distance to a different model. With LoRA, the reference is the base model, so a run that starts from a
+    supervised adapter starts with a KL above 0. If an adapter is declared, the severity is info for a KL of up to 10
+    nats. If the log is written after the updates, the first update of a small model already gives a KL of about 0.01
+    nats. The log of a resumed run looks like that of a run that starts far from its reference model.
 
     ## Remedy
     Build the token ids once, and pass ids instead of text. Use eval mode for both models, and disable the adapter in

@@ -21,8 +21,9 @@ def probe_reference(
     The probe checks two properties before any update. First, in the batch of the loss, the ids before the response must
     equal the prompt as it was rendered for the rollout. A loss that uses the raw prompt would score a text that was
     never sampled. Second, policy and reference model must assign canary responses the same log-probabilities. The KL
-    (k3 estimate) must be at most 1e-4 nats per token, or 0.01 with half precision. If a `kl_coef` of 0 is declared, the
-    reference model is not checked.
+    must be at most 1e-4 nats per token, or 0.01 with half precision. The KL is estimated as the mean of exp(x) - 1 - x
+    over tokens (k3), where x is the log-probability difference. If a `kl_coef` of 0 is declared, the reference model is
+    not checked.
 
     ## What this certifies, and what it does not
     The probe certifies the prompt ids of the loss, and the agreement of policy and reference model at the start. The
@@ -30,9 +31,9 @@ def probe_reference(
     checkpoint with the original reference model; such a finding does not indicate a problem.
 
     ## Thresholds of the probe
-    - `limit`: maximum KL (k3 estimate, nats per token) at which policy and reference model count as equal.
-    - `low_precision`: maximum KL (k3 estimate, nats per token) at which policy and reference model count as equal if a
-      module computes in half precision.
+    - `limit`: maximum KL (nats per token) at which policy and reference model count as equal.
+    - `low_precision`: maximum KL (nats per token) at which policy and reference model count as equal if a module
+      computes in half precision.
     """
     craft = probes.crafted_inputs
     _, own, responses = craft.answered(render, tokenizer, model, prompts)

@@ -16,8 +16,8 @@ def kl_warned_negative(events: Column) -> Fires:
 
     ## Why it matters
     The true KL is never negative. A negative estimate means that the responses were drawn with different settings or
-    weights: they are less likely under the scored policy than under the reference model. A penalty on a negative
-    estimate rewards the policy for moving away from the reference model.
+    weights. The responses are less likely under the scored policy than under the reference model. A penalty on a
+    negative estimate rewards the policy for moving away from the reference model.
 
     ## Example
     ```log

@@ -83,16 +83,16 @@ def truncation_excess(
     - After 10 steps, severity is error if the reward has fallen and more than half of the responses in the last 10 rows
       are truncated. Severity is also error if the reward is constant and more than 80% of the responses are truncated.
     - After 60 steps, severity is error if the reward has not improved and the truncated share is above 80%, both in the
-      last 10 rows and over the whole run. The error after 60 steps also requires that the share of truncated responses
-      is logged, or that a limit is declared and all mean lengths are equal.
+      last 10 rows and over the whole run. The error after 60 steps also requires a logged share of truncated responses,
+      or a declared limit with equal mean lengths on all rows.
 
-    Severity is not error if the reward has improved, or if the reward is at least 80% of its maximum and rewards differ
-    within a batch. Severity is also not error if truncation is falling (Kendall's tau of the share over 10 rows is
-    below -0.4). If a logged share shows that more than 80% of the responses are truncated, a gain counts only if it
-    exceeds what formatting explains. If the reward has components other than formatting, these components must have
-    improved. If only the total reward is known, it must have gained at least half a standard deviation of single
-    rewards. If no spread is recorded, the reward must have gained 0.25 on a scale of 0 to 1, or any detectable amount
-    on another scale.
+    Severity is not error if the reward has improved. Nor is it error if the reward is at least 80% of its maximum and
+    rewards differ within a batch. Severity is also not error if truncation is falling (Kendall's tau of the share over
+    10 rows is below -0.4). If a logged share shows that more than 80% of the responses are truncated, a gain counts
+    only if it exceeds what formatting explains. If the reward has components other than formatting, these components
+    must have improved. If only the total reward is known, it must have gained at least half a standard deviation of
+    single rewards. If no spread is recorded, the reward must have gained 0.25 on a scale of 0 to 1, or any detectable
+    amount on another scale.
 
     Severity is **info** if truncation has no visible cost, because the reward has improved. Severity is also info if
     the reward has not fallen and the truncated share is at most one half, both in the last 10 rows and over the whole

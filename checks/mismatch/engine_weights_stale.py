@@ -25,17 +25,17 @@ def engine_weights_stale(
     ## What it sees
     The check fires if the log-probability differences between engine and trainer are aligned with the policy's changes
     since the reference model or in the newest update. The check also fires if the differences grow with the recorded
-    age of the weights. If a token batch contains no log-probabilities of a reference model, no second forward pass and
-    no weight versions, the check uses the growth of the difference. Without these records, weights count as stale if
-    both sides agreed on the first batch (KL below 1e-4, k3 estimate) and most of the difference is unexplained.
-    Severity is error if the KL (k3 estimate) is above 0.01 nats per token, or if the engine still has the initial
-    weights.
+    age of the weights. If a token batch contains no reference log-probabilities, no second forward pass and no weight
+    versions, the check uses the growth of the difference. Without these records, weights count as stale if both sides
+    agreed on the first batch (KL below 1e-4) and most of the difference is unexplained. Severity is error if the KL is
+    above 0.01 nats per token, or if the engine still has the initial weights. The KL is estimated as the mean of
+    exp(x) - 1 - x over tokens (k3), where x is the log-probability difference.
 
     ## Thresholds
     - `least`: share of the squared log-probability difference, 0 to 1, above which stale weights count as a cause.
-    - `bad`: KL (k3 estimate), in nats per token, above which the severity is error, as in RAT004.
-    - `equal`: KL on the first batch (k3 estimate), in nats per token, below which rollout engine and trainer count as
-      having started with equal weights.
+    - `bad`: KL, in nats per token, above which the severity is error, as in RAT004.
+    - `equal`: KL on the first batch, in nats per token, below which rollout engine and trainer count as having started
+      with equal weights.
     - `rest`: share of the difference without another cause, 0 to 1, above which the growth since the first batch is
       attributed to stale weights.
 

@@ -21,16 +21,18 @@ def mismatch_grows(
     """The difference between rollout engine and trainer grows steadily, although it is still small.
 
     ## What it sees
-    The check uses the KL between trainer and rollout engine (k3 estimate), as recorded or estimated from the mean
-    log-probability difference. The check fires on 2 of 3 rows if the median over 5 rows is above 5e-4 nats per token.
-    The median must also be more than 4 times the first level. In addition, the KL must rise almost steadily over the
-    last 12 rows (Kendall's tau of at least 0.7).
+    The check uses the KL between trainer and rollout engine, as recorded or estimated from the mean log-probability
+    difference. A recorded KL is the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability difference.
+    The check fires on 2 of 3 rows if the median over 5 rows is above 5e-4 nats per token. The median must also be more
+    than 4 times the first level. In addition, the KL must rise almost steadily over the last 12 rows (Kendall's tau of
+    at least 0.7).
 
     ## Thresholds
-    - `times`: ratio of k3 to its first level above which k3 counts as grown; at 4, the mean log-probability difference
-      has doubled.
-    - `least`: KL (k3 estimate), in nats per token, above which growth is reported.
-    - `tau`: minimum Kendall's tau between k3 and the row number, -1 to 1, at which k3 counts as rising steadily.
+    - `times`: ratio of the KL to its first level above which the KL counts as grown; at 4, the mean log-probability
+      difference has doubled.
+    - `least`: KL, in nats per token, above which growth is reported.
+    - `tau`: minimum Kendall's tau between the KL and the row number, -1 to 1, at which the KL counts as rising
+      steadily.
     - `rows`: number of rows over which Kendall's tau is computed.
 
     ## Why it matters

@@ -20,13 +20,14 @@ def mismatch_undetermined(
     """The token batch does not show why rollout engine and trainer differ.
 
     ## What it sees
-    The check fires if the difference exceeds rounding (KL above 0.002 nats per token, k3 estimate) and more than half
-    of it has no known cause. The check does not fire if both sides agreed on the first batch (KL below 1e-4).
+    The check fires if the difference exceeds rounding (KL above 0.002 nats per token) and more than half of it has no
+    known cause. The check does not fire if both sides agreed on the first batch (KL below 1e-4). The KL is estimated as
+    the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability difference.
 
     ## Thresholds
     - `rest`: share of the difference without a known cause, 0 to 1, above which the check fires.
-    - `warn`: KL (k3 estimate), in nats per token, above which the check fires. RAT004 has the same limit.
-    - `equal`: KL on the first batch (k3 estimate), in nats per token, below which MIS001 fires instead of this check.
+    - `warn`: KL, in nats per token, above which the check fires. RAT004 has the same limit.
+    - `equal`: KL on the first batch, in nats per token, below which MIS001 fires instead of this check.
 
     ## Why it matters
     Without a reference model, weight versions or a second pass, stale and quantised weights look alike.

@@ -18,9 +18,9 @@ def reference_differs(
     """The reference model is not the initial policy.
 
     ## What it sees
-    The check fires if, in a token batch from before the first update, reference model and policy differ (KL above
-    0.002 nats per token, k3 estimate). The check also fires if the log-probabilities of both models are exactly equal
-    in a later batch.
+    The check fires if, in a token batch from before the first update, reference model and policy differ (KL above 0.002
+    nats per token). The KL is estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability
+    difference. The check also fires if the log-probabilities of both models are exactly equal in a later batch.
 
     ## Thresholds
     - `least`: indicator of a wrong reference model, 0 or 1, above which the check fires.

@@ -33,7 +33,7 @@ def environment_tokens_trained(
         return [(ids, [1] * len(ids)) for ids, generated in converse(prompts)]
     ```
     Critical: In four scripted conversations, the mask includes 16 tokens that the policy did not generate. The mask
-    excludes 0 generated tokens, including 0 end tokens.
+    includes every generated token.
 
     ```python
     from my_trainer import agent as model
@@ -66,8 +66,13 @@ def environment_tokens_trained(
     count = probes.multi_turn.of_mask(probes.multi_turn.four_conversations(mask, model, tokenizer, prompts, turns), end)
     return fires(
         count.foreign > 0 or count.missed > 0,
-        "In four scripted conversations, the mask includes {foreign} tokens that the policy did not generate. The mask "
-        "excludes {missed} generated tokens, including {ends} end tokens.",
+        "In four scripted conversations, the mask excludes {missed} generated tokens, {ends} of them end tokens."
+        if not count.foreign
+        else "In four scripted conversations, the mask includes {foreign} tokens that the policy did not generate. The "
+        "mask includes every generated token."
+        if not count.missed
+        else "In four scripted conversations, the mask includes {foreign} tokens that the policy did not generate. The "
+        "mask excludes {missed} generated tokens, {ends} of them end tokens.",
         foreign=count.foreign,
         missed=count.missed,
         ends=count.ends,

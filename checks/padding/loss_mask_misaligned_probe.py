@@ -35,11 +35,11 @@ def probe_mask(
     advantages, or from a reference model close to the policy, must be zero. The advantages must move the
     log-probability of the next token more than that of any other token. The weight of a response must stay the same if
     the other prompts of its batch are longer; otherwise, severity is **error**. The weight must also stay the same if
-    one response of the batch is longer and the others are shorter by the same number of tokens. If the weight changes,
-    the mean counts padding, and severity is **warning**. ENT006 checks other gradients outside the responses if
-    `settings` declare an `entropy_coef`. For multi-turn rollouts, the probe passes the result of the rollout to the
-    loss. If the environment answers only tool calls, the probe uses the adapter's `turns`. The loss must include
-    exactly the generated tokens, and no tokens of a tool or the environment.
+    one response becomes longer and the others become shorter by the same number of tokens. If the weight changes, the
+    mean counts padding, and severity is **warning**. ENT006 checks other gradients outside the responses if `settings`
+    declare an `entropy_coef`. For multi-turn rollouts, the probe passes the result of the rollout to the loss. If the
+    environment answers only tool calls, the probe uses the adapter's `turns`. The loss must include exactly the
+    generated tokens, and no tokens of a tool or the environment.
     """
     craft = probes.crafted_inputs
     own = [ids for _, ids in craft.rendered(render, prompts)]
@@ -263,7 +263,11 @@ def _of_turns(loss: Any, model: Any, rollout: Any, tokenizer: Any, prompts: Any,
         return fires(False, "", note=f"PAD002 does not cover conversations with several turns: {reason}.")
     return fires(
         foreign + missed > 0,
-        "In multi-turn rollouts, the loss includes {foreign} tokens that the policy did not generate and omits "
+        "In multi-turn rollouts, the loss includes {foreign} tokens that the policy did not generate."
+        if not missed
+        else "In multi-turn rollouts, the loss omits {missed} tokens that the policy generated."
+        if not foreign
+        else "In multi-turn rollouts, the loss includes {foreign} tokens that the policy did not generate and omits "
         "{missed} tokens that it generated.",
         foreign=foreign,
         missed=missed,

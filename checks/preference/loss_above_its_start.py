@@ -92,7 +92,7 @@ def loss_above_its_start(
     ranked wrongly by wide margins.
 
     ## Known false alarms
-    For a loss with an additional term, such as the likelihood of the chosen response, the check also fires if the
+    For a loss with an additional term (such as the likelihood of the chosen response), the check also fires if the
     first value is ln 2 by chance.
 
     ## Remedy

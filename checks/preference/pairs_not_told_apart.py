@@ -65,10 +65,10 @@ def pairs_not_told_apart(
       are exactly 0. Severity is **warning** after three margins of 0 if the learning rate is already falling. In this
       case, full updates were made, but the policy still equals its reference model.
 
-    The cases **Flat** and **At its start** require that the loss has not fallen beyond its noise, or that the mean of
-    the last 12 margins is below -0.01. In addition, the reward accuracy must not have improved, and must not exceed
-    one half by more than its noise. The message reports that the learning rate is too low if the largest margin is
-    between 0 and 0.01 and the rate stays below 1e-5.
+    The cases **Flat** and **At its start** require one of two conditions. The loss has not fallen beyond its noise, or
+    the mean of the last 12 margins is below -0.01. In addition, the reward accuracy must not have improved, and must
+    not exceed one half by more than its noise. The message reports that the learning rate is too low if the largest
+    margin is between 0 and 0.01 and the rate stays below 1e-5.
 
     ## Thresholds
     - `early_rows`: number of steps before which the check does not fire.

@@ -18,7 +18,7 @@ def kl_estimator_mismatch(
     `kl`), and **info** for k3 in the reward (`low_var_kl`, `k3`). The check is skipped if the coefficient is 0.
 
     ## Why it matters
-    The value of k1 is unbiased, but its gradient as a loss has mean zero: the term adds noise and does not pull the
+    The value of k1 is unbiased, but its gradient as a loss has mean zero. The term adds noise and does not pull the
     policy back. As a loss, k3 has the gradient of a different divergence. In the reward, k3 is biased. Only k1 in the
     reward, or k2 in the loss, has the gradient of the reverse KL.
 

@@ -36,8 +36,8 @@ def learning_rate_too_high(
     apply to models with at least 0.1 billion parameters (by name). Severity is **info** above 1e-5. Severity is
     **warning** at 5e-5 (the default of supervised training) or above. For LoRA, severity is **warning** at 0.001 or
     above, unless the model is known to have fewer than 0.1 billion parameters. The limit of 0.001 also applies if it is
-    unknown whether the run trains an adapter. If it is unknown whether the run trains an adapter, the KL must also be
-    above 1.5 nats per token, or the gradient norm above 20. Optimizers whose steps differ from Adam's (SGD, SAM, Muon,
+    unknown whether the run trains an adapter. If the log does not show whether the run trains an adapter, the KL must
+    also exceed 1.5 nats per token, or the gradient norm 20. Optimizers whose steps differ from Adam's (SGD, SAM, Muon,
     Prodigy, D-Adaptation, Lion, Shampoo, SOAP) are not checked.
 
     ## Thresholds

@@ -14,8 +14,8 @@ def reference_is_the_policy(
 
     ## What it sees
     The check fires if the settings declare a KL coefficient above 0 and use the policy as the reference model. The
-    policy is its own reference model if `reference` is "none", "policy", "self", "old" or "actor", or if the reference
-    model is synchronised with the policy at every step.
+    policy is its own reference model if `reference` is "none", "policy", "self", "old" or "actor". It is also its own
+    reference model if the reference model is synchronised at every step.
 
     ## Why it matters
     The KL of a policy to itself is 0 and has no gradient. With the policy as its own reference model, the coefficient

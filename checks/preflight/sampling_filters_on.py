@@ -41,12 +41,12 @@ def sampling_filters_on(
     ## What it sees
     Severity is **info** for top_p below 1, top_k above 0 and below 50,000, or min_p above 0. Severity is **warning**
     for a repetition, presence or frequency penalty that is not neutral. In a custom training script, whose `generate`
-    call may have another purpose, severity is **info**. The check does not fire if the recorded mismatch between engine
-    and trainer is below 0.001.
+    call may have another purpose, severity is **info**. The check does not fire if the recorded KL between engine and
+    trainer is below 0.001.
 
     ## Thresholds
-    - `agree`: mismatch (k3 estimate) between trainer and engine, in nats per token, below which the check does not
-      fire.
+    - `agree`: KL between trainer and engine, in nats per token, below which the check does not fire. The KL is
+      estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability difference.
 
     ## Why it matters
     The loss uses log-probabilities of the full softmax. Tokens that are sampled with a filter or a penalty come from a

@@ -15,8 +15,8 @@ def warmup_fills_the_run(
     """The learning rate warms up during most of the run.
 
     ## What it sees
-    The check fires if the declared warm-up ratio is 0.5 or more, or if the declared warm-up steps are at least half of
-    the declared total steps.
+    The check fires if the declared warm-up ratio is at least 0.5. The check also fires if the declared warm-up steps
+    are at least half of the declared total steps.
 
     ## Thresholds
     - `longest`: share of the total steps at or above which a warm-up is too long.

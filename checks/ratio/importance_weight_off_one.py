@@ -16,14 +16,14 @@ def importance_weight_off_one(
     """Importance weights scale the update although rollout engine and trainer agree on every token.
 
     ## What it sees
-    The check applies if trainer and rollout engine agree per token: the KL (k3 estimate) is below 0.01 nats, or the
-    mean difference is below 0.11 nats. Severity is **info** if the mean importance weight is outside 0.8 to 1.25 on two
+    The check applies if trainer and rollout engine agree per token: the KL is below 0.01 nats, or the mean difference
+    is below 0.11 nats. The KL is estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the
+    log-probability difference. Severity is **info** if the mean importance weight is outside 0.8 to 1.25 on two
     consecutive rows. Severity is **warning** if the weight is outside 0.5 to 2 on one row. Severity is **error** if the
     weight is below 0.25, unless the reward has improved.
 
     ## Thresholds
-    - `agree`: KL (k3 estimate), in nats per token, below which rollout engine and trainer count as agreeing on every
-      token.
+    - `agree`: KL, in nats per token, below which rollout engine and trainer count as agreeing on every token.
     - `off_factor`: factor by which the mean importance weight must differ from 1 on two consecutive rows for severity
       info.
     - `far_factor`: factor by which the mean importance weight must differ from 1 on one row for severity warning.

@@ -38,7 +38,8 @@ def importance_weights_mostly_clipped(
     No finding.
 
     ## Known false alarms
-    If whole responses are rejected by the product of their ratios, long responses are nearly always rejected.
+    If whole responses are rejected based on the product of their token ratios, long responses are almost always
+    rejected.
 
     ## Remedy
     First fix the mismatch: use the same precision on both sides, and fresh weights in the engine. Only then widen the

@@ -126,7 +126,7 @@ def _not_one(ratio: float, drops: bool, mode_is_known: bool) -> Fires:
     return fires(
         True,
         "Before any update, the ratio differs from 1 by {ratio:.3g} on average"
-        + (": dropout acts in the loss." if drops else "."),
+        + (": dropout is on in the forward pass of the loss." if drops else "."),
         warning=True,
         error=mode_is_known and not drops,
         ratio=ratio,

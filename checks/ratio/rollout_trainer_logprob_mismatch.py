@@ -30,9 +30,10 @@ def rollout_trainer_logprob_mismatch(
     """The rollout engine and the trainer assign different probabilities to the sampled tokens.
 
     ## What it sees
-    The check uses the KL between rollout engine and trainer (k3 estimate), in nats per token. The check fires if a
-    limit is exceeded on 2 of 3 rows. The KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d
-    of the log-probabilities. Severity is **warning** above 0.002 (d = 0.05, a factor of 1.05 per token), or at a mean
+    The check uses the KL between rollout engine and trainer, in nats per token. The KL is estimated as the mean of
+    exp(x) - 1 - x over tokens (k3), where x is the log-probability difference. The check fires if a limit is exceeded
+    on 2 of 3 rows. The KL is recorded, or estimated as pi/4 d^2 from the mean absolute difference d of the
+    log-probabilities. Severity is **warning** above 0.002 (d = 0.05, a factor of 1.05 per token), or at a mean
     probability difference above 0.01. Up to a KL of 0.01, severity is **info** if the reward has improved. Severity is
     also **info** if the KL was between 0.002 and 0.01 on the first row and has not doubled since. Severity is **error**
     above 0.01 (d = 0.11) if the reward has not improved. Severity is **critical** above 0.1 (d = 0.36), but **error**
@@ -40,13 +41,12 @@ def rollout_trainer_logprob_mismatch(
     within 20 rows. If the raw logits of the rollout engine are also recorded, they show on which side the cause is.
 
     ## Thresholds
-    - `warn`: KL (k3 estimate), in nats per token, above which the severity is warning.
-    - `experts`: KL (k3 estimate), in nats per token, up to which a steady difference since the first row is not
-      reported.
+    - `warn`: KL, in nats per token, above which the severity is warning.
+    - `experts`: KL, in nats per token, up to which a steady difference since the first row is not reported.
     - `probability`: mean difference between the probabilities of engine and trainer, 0 to 1, above which the severity
       is warning.
-    - `bad`: KL (k3 estimate), in nats per token, above which the severity is error.
-    - `broken`: KL (k3 estimate), in nats per token, above which the severity is critical.
+    - `bad`: KL, in nats per token, above which the severity is error.
+    - `broken`: KL, in nats per token, above which the severity is critical.
     - `grown`: multiple of the first row's KL up to which the KL counts as steady.
 
     ## Why it matters

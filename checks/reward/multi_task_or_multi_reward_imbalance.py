@@ -66,10 +66,10 @@ def multi_task_or_multi_reward_imbalance(
     """One reward component or task improves at the expense of another.
 
     ## What it sees
-    Starting at the 20th reward, the check fires if a component of the reward, or the mean reward of a task, has fallen
-    beyond its noise. The component or task must have lost half of its best level and a fiftieth of the whole reward.
-    The total reward must not have fallen, or must never have changed by more than a fifth of its level. Components that
-    are named after formatting or a penalty and were never above 0 are ignored, because they only measure costs.
+    Starting at the 20th reward, the check fires if a reward component, or the mean reward of a task, has fallen beyond
+    its noise. The component or task must have lost half of its best level and a fiftieth of the whole reward. The total
+    reward must not have fallen, or must never have changed by more than a fifth of its level. Components that are named
+    after formatting or a penalty and were never above 0 are ignored, because they only measure costs.
 
     ## Thresholds
     - `early_rewards`: number of rewards before which the check does not fire.

@@ -30,8 +30,8 @@ def outcome_hides_fallback(
     - `least_steps`: minimum number of steps of each kind.
     - `invalid_from`: share of invalid responses, 0 to 1, at or above which a step counts as invalid.
     - `good`: share of invalid responses, 0 to 1, up to which a step counts as valid.
-    - `shown_share`: success rate of invalid steps, as a share of that of valid steps, 0 to 1, above which the check
-      fires.
+    - `shown_share`: success rate on invalid steps, divided by the success rate on valid steps, 0 to 1, above which the
+      check fires.
 
     ## Why it matters
     The logged success rate is not that of the policy: a default workflow, a retry or a template answers in its place.

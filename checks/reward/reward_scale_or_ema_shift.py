@@ -10,11 +10,10 @@ def reward_scale_or_ema_shift(
     """The reward scale changed during the run.
 
     ## What it sees
-    The check compares the medians of the mean reward and of its spread over the last 10 rows with the medians over the
-    previous 10 rows. The check fires if mean and spread changed by equal factors (within 20%) of at least 2 or at most
-    a half. In addition, the mean must have changed by more than three times its noise from row to row. An improving
-    policy does not change mean and spread by the same factor. The spread of a 0-to-1 reward grows with the square root
-    of the mean.
+    The check compares the medians of the mean reward and its spread over the last 10 rows with those over the previous
+    10 rows. The check fires if mean and spread changed by equal factors (within 20%) of at least 2 or at most a half.
+    In addition, the mean must have changed by more than three times its noise from row to row. An improving policy does
+    not change mean and spread by the same factor. The spread of a 0-to-1 reward grows with the square root of the mean.
 
     ## Thresholds
     - `rows`: number of rows in each of the two windows.
@@ -23,8 +22,8 @@ def reward_scale_or_ema_shift(
 
     ## Why it matters
     Reward curves before and after the change cannot be compared. After a change of scale, every quantity in reward
-    units has a different meaning: the KL penalty relative to the reward, filter limits, or a floor on the standard
-    deviation. A running (EMA) normaliser changes the scale without any error.
+    units has a different meaning. Examples are the KL penalty relative to the reward, filter limits, or a floor on the
+    standard deviation. A running (EMA) normaliser changes the scale without any error.
 
     ## Example
     ```text

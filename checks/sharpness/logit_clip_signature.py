@@ -21,9 +21,9 @@ def logit_clip_signature(
     """The top-1 probability is constant, which indicates that logits are clipped.
 
     ## What it sees
-    The check fires if the top-1 probability is between 0.01 and 0.99 and changes by less than 0.0001 from row to row, 7
-    times in a row. If every logit is clipped to [-C, C] or [0, C], the top-1 probability is at most 1 / (1 + (V - 1)
-    exp(-C)). The report shows the clip C that fits the constant value for the declared `vocab_size`.
+    The check fires if the top-1 probability, between 0.01 and 0.99, changes by less than 0.0001 from row to row, 7
+    times in succession. If every logit is clipped to [-C, C] or [0, C], the top-1 probability is at most 1 / (1 + (V -
+    1) exp(-C)). The report shows the clip C that fits the constant value for the declared `vocab_size`.
 
     ## Thresholds
     - `within`: change in the probability from row to row below which the probability counts as constant.

@@ -62,7 +62,8 @@ def logit_saturation(
 
     ## Sources
     BoBaCai/grpo-dual (a gap of 7 to 10 and a probability above 0.999 if broken, 3 to 5 and 0.60 to 0.85 if healthy);
-    healthy runs of the engine; SmolLM2-135M (a gap of 1.5 to 1.8, and a probability of 0.43 to 0.53).
+    healthy runs of grpo-doctor's training engine; SmolLM2-135M (a gap of 1.5 to 1.8, and a probability of 0.43 to
+    0.53).
     """
     better = (reward_trend.gained & ~reward_trend.fallen) | reward_trend.solved
     saturated = (logit_gap > error_gap) & (top1_prob > error_probability) & ~better

@@ -38,7 +38,8 @@ def max_logit_drift(logit_max: Column, *, above: float = 8.0, rows: int = 10, ta
     First check the logit gap and the top-1 probability. Then lower the learning rate, or keep entropy at a target.
 
     ## Sources
-    BoBaCai/grpo-dual (20 to 25 if healthy, and 30 or more if broken, for one model); healthy runs of the engine.
+    BoBaCai/grpo-dual (20 to 25 if healthy, and 30 or more if broken, for one model); healthy runs of grpo-doctor's
+    training engine.
     """
     first = baseline(logit_max, 5)
     return fires(

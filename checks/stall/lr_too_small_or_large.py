@@ -25,14 +25,15 @@ def lr_too_small_or_large(
     """The learning rate is too high or too low: one update moves the policy too far or not at all.
 
     ## What it sees
-    The check uses `policy_movement_kl`, the KL (k3 estimate) between the policy before and after an update, on the
-    policy's own samples. **Too far** (warning): the median movement of 5 updates is above 0.05 nats per token
-    (**error** above 0.5). The movement does not count if rollout engine and trainer differ by more than 0.01 nats per
-    token, because such samples do not come from the policy. **Not at all** (warning): the largest movement of 5 updates
-    is below 1e-7 nats, a hundredth of the smallest healthy update. In addition, the learning rate must be neither 0 nor
-    still rising, and fewer than 90% of the groups must have zero variance. The check judges the movement, not the
-    learning rate: 4e-5 is suitable for one model, and 1e-6 is too high for another. LoRA needs a learning rate ten
-    times as high as full fine-tuning.
+    The check uses `policy_movement_kl`, the KL between the policy before and after an update, on the policy's own
+    samples. The KL is estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability
+    difference. **Too far** (warning): the median movement of 5 updates is above 0.05 nats per token (**error** above
+    0.5). The movement does not count if rollout engine and trainer differ by more than 0.01 nats per token. Such
+    samples do not come from the policy. **Not at all** (warning): the largest movement of 5 updates is below 1e-7 nats,
+    a hundredth of the smallest healthy update. In addition, the learning rate must be neither 0 nor still rising, and
+    fewer than 90% of the groups must have zero variance. The check judges the movement, not the learning rate: 4e-5 is
+    suitable for one model, and 1e-6 is too high for another. LoRA needs a learning rate ten times as high as full
+    fine-tuning.
 
     ## Thresholds
     - `rows`: number of updates over which the median and the maximum of the movement are computed.

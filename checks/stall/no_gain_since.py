@@ -15,8 +15,8 @@ def no_gain_since(
 
     ## What it sees
     The check starts at the 40th reward. The check fires if the reward has improved, has neither fallen nor reached its
-    maximum, and has a plateau that covers 60% of the steps. On a plateau, the second half is not above the first half,
-    and no window is clearly below the level of the last quarter of the run.
+    maximum, and has a plateau that covers 60% of the steps. On a plateau, the second half is not above the first half.
+    In addition, no window is clearly below the level of the last quarter of the run.
 
     ## Thresholds
     - `rewards`: number of rewards before which a plateau cannot be distinguished from a slow gain.

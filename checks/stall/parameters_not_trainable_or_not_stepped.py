@@ -30,14 +30,14 @@ def parameters_not_trainable_or_not_stepped(
     """Parameters get no gradient although the rewards differ.
 
     ## What it sees
-    The check fires if the gradient norm is exactly 0 on 8 recorded steps in a row, although rewards differ in at least
-    half of the groups. If the share of zero-variance groups is not recorded, advantages with a spread or a positive
-    maximum count as the signal. In supervised and preference training, a loss above 0.01 counts as the signal.
+    The check fires if the gradient norm is 0 on 8 consecutive recorded steps, although rewards differ in at least half
+    of the groups. If the share of zero-variance groups is not recorded, the advantages must have a spread or a positive
+    maximum instead. In supervised and preference training, the loss must be above 0.01 instead.
 
     ## Thresholds
     - `rows`: number of consecutive recorded steps with a gradient norm of 0 at or above which the check fires.
-    - `dead`: share of zero-variance groups, 0 to 1, up to which a step counts as having a signal.
-    - `least`: spread of the advantages, or supervised loss in nats, above which a step counts as having a signal.
+    - `dead`: share of zero-variance groups, 0 to 1, up to which the gradient should not be 0.
+    - `least`: spread of the advantages, or supervised loss in nats, above which the gradient should not be 0.
 
     ## Why it matters
     Groups with differing rewards have nonzero advantages, so the gradient of a working loss is not zero. If a cross

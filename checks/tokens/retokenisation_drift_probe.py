@@ -29,8 +29,8 @@ def probe_fragile_ids(
     the returned conversation must have been generated from exactly the ids that precede the turn. Some templates do not
     render k turns as a prefix of k + 1 turns: they strip earlier reasoning or drop a role. With such a template, the
     policy generates from a text that differs from the text it is trained on. Severity is **error** if a `loss` receives
-    the conversation as one row. Severity is **warning** if there is no `loss`, if the loss makes a separate sample of
-    every turn, or if only answers with `<think>` change.
+    the conversation as one row. Severity is **warning** in three cases: there is no `loss`, the loss makes a separate
+    sample of every turn, or only answers with `<think>` change.
     """
     speaks = next((s for s in (env_mask, tool_mask, rollout) if s is not None), None)
     unseen = None

@@ -21,10 +21,11 @@ def sft_rl_template_mismatch(
 
     ## What it sees
     The check uses the share of responses whose first token can start a valid response. The check fires if this share is
-    below 0.9 over the first 5 rows, and below 0.95 over the last 5 rows, on 3 of 5 rows. The check excludes rows with
-    a sampling temperature above 1.1, and rows on which rollout engine and trainer disagree (KL above 0.001 nats per
-    token, k3 estimate). On the excluded rows, the cause is the generator, not the template. Records only suggest that
-    the templates differ; the probe proves the difference.
+    below 0.9 over the first 5 rows, and below 0.95 over the last 5 rows, on 3 of 5 rows. The check excludes rows with a
+    sampling temperature above 1.1, and rows on which rollout engine and trainer disagree (KL above 0.001 nats per
+    token). The KL is estimated as the mean of exp(x) - 1 - x over tokens (k3), where x is the log-probability
+    difference. On the excluded rows, the cause is the generator, not the template. Records only suggest that the
+    templates differ; the probe proves the difference.
 
     ## Thresholds
     - `low`: share of responses with a valid first token at the start, 0 to 1, below which the check fires.

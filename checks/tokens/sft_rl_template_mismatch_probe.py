@@ -9,8 +9,8 @@ def probe_templates(
 ) -> Fires | None:
     """## What this certifies, and what it does not
     The probe certifies the prompt part of both formats, id by id. TOK003 covers the answer (EOS, labels), and TOK004
-    covers the end of generation. The probe tests only the given dialogues. Tools, images and very long prompts need a
-    separate prompt in the adapter if different code renders them.
+    covers the end of generation. The probe tests only the given dialogues. If different code renders tools, images or
+    very long prompts, add a prompt for each of them to the adapter.
 
     ## What the probe does
     The probe renders the adapter's prompts for RL and, with an answer, for the supervised stage. By default, there are

@@ -85,7 +85,7 @@ def run(
     """Trains with GRPO and checks every step: warns, skips an update, stops or rolls back.
 
     Writes records.jsonl, samples.jsonl, config.json and the reports to the run folder. Without arguments, trains the
-    embedded model on the embedded task, without a download or a GPU.
+    built-in model on the built-in task, without a download or a GPU.
 
     Ctrl-C stops after the current step and writes a checkpoint and the reports; the exit code reflects the findings so
     far. A second Ctrl-C stops immediately.
@@ -223,8 +223,8 @@ def _named(settings: Settings) -> str:
     from ..engine.tiny import cache_file
 
     if settings.model in EMBEDDED and not cache_file(settings.model, settings.task).is_file():
-        return "the embedded model (the first time takes about a minute)"
-    return "the embedded model" if settings.model in EMBEDDED else settings.model
+        return "the built-in model (the first time takes about a minute)"
+    return "the built-in model" if settings.model in EMBEDDED else settings.model
 
 
 def _prove(trainer: Trainer, examined: Config) -> None:

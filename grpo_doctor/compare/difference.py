@@ -245,8 +245,7 @@ def seed_error(aligned: Aligned, base: np.ndarray, new: np.ndarray) -> float:
 
 
 def smaller_change(aligned: Aligned) -> float:
-    """Return the change in the metric in the arm that changed less, measured by the range of the means over eighths of
-    the places.
+    """Split each arm into eighths and take the range of their means. Return the smaller range of the two arms.
 
     Seeds affect how fast a run follows its curve. If one arm is flat and the other arm changes, the difference is not
     due to seeds.

@@ -68,7 +68,7 @@ class EagerlyExamined(Examined):
 def diagnose_eagerly(
     run: Run, catalogue: Catalogue, thresholds: Mapping[str, Mapping[str, Any]] | None = None
 ) -> tuple[Diagnosis, list[EagerPlan]]:
-    """Return the diagnosis of a whole run by eager calls, and the plan of each called check."""
+    """Call every check eagerly on the whole run. Return the diagnosis, and the plan of each called check."""
     examination = Examination(catalogue, run.settings, thresholds or {}, run.run_type, kind=EagerlyExamined)
     fill_from_samples(run)
     examination.block(run, 0, len(run))

@@ -22,8 +22,8 @@ def checkpointing(model: Any) -> bool:
 def generation_state(model: Any) -> Iterator[None]:
     """Use eval mode without gradient checkpointing inside the block. Both settings are restored, even after an error.
 
-    In train mode with checkpointing, transformers drops the KV cache in each layer. ``generate`` passes one token at a
-    time, so the model then ignores all earlier tokens.
+    In train mode with gradient checkpointing, transformers drops the KV cache in each layer. ``generate`` passes one
+    token at a time, so the model then ignores all earlier tokens.
     """
     was_training, was_checkpointing = model.training, checkpointing(model)
     model.eval()

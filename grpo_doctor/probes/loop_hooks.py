@@ -150,7 +150,7 @@ class Hooks:
         return _ordered(self.now)[function.__name__] if by_chance and self.now is not None else function
 
     def iterator(self, value: Any) -> Any:
-        """Return an iterator that begins again in every pass."""
+        """Return an iterator that restarts in every pass."""
         return _Reopened(self, value)
 
     def scored(self, rewards: Any, function: str) -> Any:

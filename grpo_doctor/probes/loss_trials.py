@@ -138,6 +138,10 @@ def slope(model: torch.nn.Module, value: Any, again: bool = False) -> Tensor:
     return torch.cat([part.flatten().float() for part in found])
 
 
+OPPOSITE = "mean gradient at opposite advantages"
+"""Name of the trial that removes every part of the gradient that changes sign with the advantages."""
+
+
 class EntropyCase(NamedTuple):
     """The part of the applied gradient that remains without advantages, for the given samples."""
 
@@ -159,8 +163,8 @@ def entropy_cases(
     reference: torch.nn.Module | None,
     settings: Mapping[str, Any],
 ) -> Generator[EntropyCase]:
-    """Yield two cases for all samples together and for each sample: one at zero advantages, and one for the gradient's
-    even part in the advantages. Cases are computed on demand, because each case needs separate gradients.
+    """Yield two cases for all samples together and for each sample: one at zero advantages, and one for the mean of the
+    gradients at opposite advantages. Cases are computed on demand, because each case needs separate gradients.
     """
     made, _, responses = answered(render, tokenizer, model, prompts, (4, 2, 5, 3))
     temperature = float(settings.get("temperature") or 1.0)
@@ -178,8 +182,8 @@ def entropy_cases(
             ids = [flat_ids(render(p)) for p in some]
             # losses use the entropy at temperature 1 or at the sampler's temperature; both are correct
             wanted = [_entropy_gradients(model, ids, said, tokenizer, t) for t in sorted({1.0, temperature})]
-            for kind in ("zero advantages", "even part"):
-                left = none if kind != "even part" else (plus + gradient(model, backward, some, said, -ones)) / 2
+            for kind in ("zero advantages", OPPOSITE):
+                left = none if kind != OPPOSITE else (plus + gradient(model, backward, some, said, -ones)) / 2
                 if float(left.norm()) > least:
                     raised = max(_cosine_without(-left, *pair) for pair in wanted)
                     surprise = max((cosine(-left, s) for _, s in wanted), key=abs)

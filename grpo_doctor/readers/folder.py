@@ -142,7 +142,7 @@ def renamed(found: Survey, named: Callable[[str], str], path: Path) -> Survey:
 
 
 def _beside(told: tuple[list[Run], dict[str, str]], answers: list[Answer]) -> Survey:
-    """If there are training runs, drop all other runs: evaluations, summaries, and results of one row."""
+    """If there are training runs, drop all other runs: evaluations, summaries, and single-row results."""
     runs, second = told
     kept = [run for run in runs if is_training(run.run_type, run.format, len(run))] or runs
     sources = {file_of(run.source) for run in kept}
@@ -160,5 +160,5 @@ _DOCUMENTS = ("json", "wandb-summary", "csv", "completions")
 
 
 def is_training(run_type: str, format: str, rows: int) -> bool:
-    """Return whether a run records training and is not an evaluation, a summary, or a result of one row."""
+    """Return whether a run records training and is not an evaluation, a summary, or a single-row result."""
     return run_type in TRAINING and (rows > 1 or format not in _DOCUMENTS)

@@ -137,9 +137,9 @@ def checked(run: Run) -> Run:
 
 
 def _unknown(run: Run) -> str:
-    """Return a note if no name with several values is known, or if a table has no column that counts steps; otherwise,
-    an empty string. The first column of a table without a known counter is not proposed as a metric, because it usually
-    counts the rows."""
+    """Return a note if all names with several values are unknown, or if a table has no column that counts steps.
+    Otherwise, return an empty string. The first column of a table without a known counter is not proposed as a metric,
+    because it usually counts the rows."""
     names = [name for name, count in run.unread.items() if count > 1]
     metrics = [name for name in names if name.lower().replace(" ", "_") not in (*STEP_KEYS, *WEAK_STEP_KEYS)]
     if run.format == "csv" and metrics == names:

@@ -28,7 +28,7 @@ from .values import number
 
 
 class Numbers(NamedTuple):
-    """Rows of numbers with the same names. Each row has a place, which orders it among the rows of other tables, a
+    """Numeric rows that share the same columns. Each row has a place, which orders it among the rows of other tables, a
     line, a step, and values. ``partly`` is true if a NaN means that a row does not have the value."""
 
     names: Sequence[str]

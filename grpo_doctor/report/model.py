@@ -462,8 +462,7 @@ def responses(diagnosis: Diagnosis) -> list[Sample]:
 
 
 def texts_by_step(diagnosis: Diagnosis) -> dict[str, list[str]]:
-    """Return a few responses for each of several evenly spread steps. The page shows the responses of a step on a
-    click."""
+    """Return a few responses for each of several evenly spread steps. A click on a step shows its responses."""
     run = diagnosis.run
     rows = spread(sorted(run.samples), TOLD)
     return {str(run.steps[row]): [clean(s.response[:CLIP]) for s in run.samples[row][:SHOWN]] for row in rows}

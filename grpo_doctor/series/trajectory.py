@@ -206,8 +206,8 @@ class Parts:
 
 
 def named(parts: Mapping[str, Any] | None, place: float) -> str:
-    """Return the printable name of the part at this position among the row's numbers, because a log may contain any
-    name."""
+    """Return the name of the numeric component at this position, made printable, because names in a log may contain any
+    character."""
     names = [name for name, value in (parts or {}).items() if isinstance(value, int | float)]
     return printable(names[int(place)])
 

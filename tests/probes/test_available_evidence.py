@@ -191,7 +191,7 @@ def test_dropout_in_the_loss_is_a_warning_with_its_reason() -> None:
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.2
     (found,) = probed(trainer, "RAT003").findings
-    assert (found.severity, "dropout acts in the loss" in found.message) == ("warning", True)
+    assert (found.severity, "dropout is on in the forward pass of the loss" in found.message) == ("warning", True)
 
 
 def test_a_measured_temperature_has_an_error() -> None:

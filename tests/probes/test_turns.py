@@ -131,13 +131,13 @@ def test_a_right_conversation_is_not_flagged(kind: type[Masked], seams: tuple[st
     ("kind", "seams", "turns", "said"),
     [
         (AllMarked, ("env_mask",), None, "the mask includes"),
-        (LastTurnLost, ("env_mask",), None, "the mask includes 0 tokens"),
+        (LastTurnLost, ("env_mask",), None, "the mask excludes"),
         (OneLate, ("env_mask",), None, "the mask includes"),
         (
             EndsLost,
             ("env_mask",),
             CALLS,
-            "includes 0 tokens that the policy did not generate. The mask excludes 8 generated tokens, including 8 end",
+            "In four scripted conversations, the mask excludes 8 generated tokens, 8 of them end tokens.",
         ),
         (ToolsTrained, ("rollout", "loss"), CALLS, "the loss includes 16 tokens that the policy did not generate"),
     ],

@@ -587,7 +587,9 @@ def test_lines_that_report_skipped_updates_are_counted(tmp_path: Path, times: in
     assert (f"{note}{warned.strip()!r}" in run.notes) is told
 
 
-@pytest.mark.parametrize(("line", "rows"), [("    return 0  # not implemented\n", 0), ("update {i} return: 0.{i}\n", 5)])
+@pytest.mark.parametrize(
+    ("line", "rows"), [("    return 0  # not implemented\n", 0), ("update {i} return: 0.{i}\n", 5)]
+)
 def test_a_statement_in_generated_code_is_no_reward(tmp_path: Path, line: str, rows: int) -> None:
     run = run_of(tmp_path, "train.log", lines(f"def score{{i}}(answer):\n{line}"))
     assert len(known(run).get("reward_mean", [])) == rows

@@ -170,7 +170,7 @@ def _signature_of(function: Function, found: list[Entry]) -> None:
     taken = {a.arg for a in (*arguments.args, *arguments.kwonlyargs)}
     missed = [name for name in PASSED if name not in taken]
     if missed:
-        named = f"{function.name} (missing: {', '.join(missed)})"
+        named = f"`{function.name}` accepts neither {' nor '.join([*missed, '**kwargs'])}"
         found.append(Entry("code.refused_rewards", named, function.lineno))
     else:
-        found.append(Entry("code.strict_rewards", function.name, function.lineno))
+        found.append(Entry("code.strict_rewards", f"`{function.name}` does not accept **kwargs", function.lineno))

@@ -69,8 +69,8 @@ def _tells(names: list[str], mapped: Collection[str]) -> bool:
 def rows(
     lines: Iterable[tuple[int, str, list[str]]], delimiter: str, names: list[str], mapped: Collection[str] = ()
 ) -> Iterator[tuple[list[str], int, list[str]]]:
-    """Yield the header, the line number and the cells of each row of the table with these names, and of other tables
-    with bars.
+    """Yield the header, the line number and the cells of each row of the table whose columns are ``names``, and of
+    other tables whose columns are separated by ``|``.
 
     A row of words followed by a horizontal rule is the header of another table. The rows below that header do not
     belong to the table above.

@@ -1,4 +1,4 @@
-"""Reads rows that are printed as a Python or JSON mapping on one line, as by TRL, Transformers, slime and
+"""Reads rows that are printed on one line as a Python or JSON mapping: the format of TRL, Transformers, slime and
 accelerate."""
 
 from __future__ import annotations

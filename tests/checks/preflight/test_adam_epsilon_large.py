@@ -9,7 +9,7 @@ def test_message() -> None:
     found = find("CFG053", {"adam_epsilon": 0.0001}, loss="0")
     assert (found.severity, found.message) == (
         "warning",
-        "The Adam epsilon (0.0001) is larger than typical policy gradients and shrinks every step.",
+        "The Adam epsilon (0.0001) is larger than typical policy gradients, so every update is smaller.",
     )
 
 

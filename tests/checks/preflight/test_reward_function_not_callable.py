@@ -6,18 +6,18 @@ from grpo_doctor.testing import find, run_check
 
 
 def test_message() -> None:
-    found = find("CFG034", {"refused_rewards": "reward (missing: prompts)"}, loss="0")
+    found = find("CFG034", {"refused_rewards": "`reward` accepts neither prompts nor **kwargs"}, loss="0")
     assert (found.severity, found.message) == (
         "error",
-        "The reward function reward (missing: prompts) has no **kwargs, so the call raises a TypeError.",
+        "The reward function `reward` accepts neither prompts nor **kwargs, so the call raises a TypeError.",
     )
 
 
 @pytest.mark.parametrize(
     ("settings", "severity"),
     [
-        ({"strict_rewards": "reward"}, "warning"),
-        ({"refused_rewards": "reward (missing: completions)", "strict_rewards": "other"}, "error"),
+        ({"strict_rewards": "`reward` does not accept **kwargs"}, "warning"),
+        ({"refused_rewards": "`reward` accepts neither completions nor **kwargs", "strict_rewards": "other"}, "error"),
         ({}, None),
     ],
 )
