@@ -153,6 +153,12 @@ class Hooks:
         """Return an iterator that restarts in every pass."""
         return _Reopened(self, value)
 
+    def listed(self, value: Any) -> Any:
+        """Return a list of an iterable, or the samples of the pass, whose number is not fixed, in place of the training
+        data."""
+        found = self.data(value)
+        return found if isinstance(found, Rows) else list(found)
+
     def scored(self, rewards: Any, function: str) -> Any:
         """Return rewards that differ within every group, because trainers skip a group of equal rewards."""
         if self.now is None:
@@ -327,8 +333,8 @@ class _Hooked(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         self.generic_visit(node)
         name = _name(node.func)
-        if name == "iter" and len(node.args) == 1:
-            return self._call("iterator", node.args[0])
+        if name in ("iter", "list") and isinstance(node.func, ast.Name) and len(node.args) == 1:
+            return self._call("iterator" if name == "iter" else "listed", node.args[0])
         if name in DRAWS:
             node.func = self._call("drawn", node.func)
         if name in READS:

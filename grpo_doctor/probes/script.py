@@ -88,7 +88,8 @@ def imported(path: Path, tree: ast.Module) -> dict[Path, str]:
         elif isinstance(node, ast.Import):
             names += [a.name for a in node.names]
     plain = [name.strip(".") for name in names if name.strip(".")]
-    pairs = ((root / f"{name.replace('.', '/')}.py", name) for name in plain for root in roots(path))
+    ends = (".py", "/__init__.py")
+    pairs = ((root / (name.replace(".", "/") + end), name) for name in plain for root in roots(path) for end in ends)
     return {file: name for file, name in reversed([*pairs]) if os.path.isfile(file) and file != path.absolute()}
 
 
@@ -238,7 +239,8 @@ class Script:
                 if self._add_until_backward(node.body, file):
                     return True
             else:
-                name = next((n for n in self._called(node, self.training) if n in self.training), None)
+                names = [n for n in self._called(node, self.training) if n in self.training]
+                name = next((n for n in names if n in self.sampling), next(iter(names), None))
                 if name is not None:
                     calls = (n for n in ast.walk(node) if isinstance(n, ast.Call))
                     self._enter(name, next((c for c in calls if ast.unparse(c.func).endswith(name)), None))

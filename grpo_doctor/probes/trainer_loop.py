@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 import warnings
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -26,6 +27,7 @@ from .generations import Call, in_copies, recorded_generate, scripted_generate
 from .intercept import Forward, forwards, replaced
 from .loop_hooks import HOOKS, Finished, Hooks, Pass
 from .script import Script, execute
+from .tokenizers import readable
 from .trainer_objects import of_library, reachable_objects
 
 Replacement = tuple[Any, str, Any]
@@ -144,7 +146,8 @@ class TrainerLoop:
         """Run the loop, with its own batch size if ``whole``, otherwise with at most as many rows as samples. Return
         the reason if the loop cannot be run."""
         try:
-            answers = complete(plain_ids(self.tokenizer, self.model), [4], special_ids(self.tokenizer).eos) * 2
+            plain = plain_ids(readable(self.tokenizer, self.model), self.model)
+            answers = complete(plain, [4], special_ids(self.tokenizer).eos) * 2
             ways = Ways()
             self.prompts = self.prompts or ways(functools.partial(self._find_prompts, answers), _nothing)
             self.whole = whole or self.hooks.source is None
@@ -160,14 +163,24 @@ class TrainerLoop:
             if sorted(itertools.chain(*trained)) != sorted(itertools.chain(*also)):
                 raise NotObserved("the loop samples prompts that it does not train on; switch its evaluation off")
             self.copies = 1 if len(self.rows) == 1 else len([*itertools.takewhile(rows[0].__eq__, rows)])
+        except TimeoutError:  # the time limit ended the run: a second run would have no limit
+            raise
         except Exception as error:  # noqa: BLE001  (the trainer's own code may raise anything)
             return f"{type(error).__name__}: {error}"
         return None
 
     def _run(self, now: Pass, done: Callable[[], bool]) -> None:
-        """Run the loop until ``done`` is true after an update. Without advantages, nothing is trained."""
+        """Run the loop until ``done`` is true after an update of the model. Without advantages, nothing is trained."""
 
-        def updated(step: Any, *args: Any, **kwargs: Any) -> Any:
+        policy = set(self.model.parameters())
+        others = Counter[int]()
+
+        def updated(optimizer: Any, step: Any, *args: Any, **kwargs: Any) -> Any:
+            if not any(p in policy for group in optimizer.param_groups for p in group["params"]):
+                others[id(optimizer)] += 1
+                if done() and others[id(optimizer)] > 1:
+                    raise NotObserved("the first updates train another model, such as a critic, and not the policy")
+                return step(*args, **kwargs)
             if now.advantages is None and not now.texts:  # the loop decodes no text before it trains
                 raise Finished
             found = None if now.advantages is None else step(*args, **kwargs)
@@ -181,7 +194,7 @@ class TrainerLoop:
             now.end()
             now.zeroed = True
 
-        changes: list[Replacement] = [(o, "step", functools.partial(updated, o.step)) for o in self.optimizers]
+        changes: list[Replacement] = [(o, "step", functools.partial(updated, o, o.step)) for o in self.optimizers]
         changes += [(o, "zero_grad", functools.partial(zeroed, o.zero_grad)) for o in (self.model, *self.optimizers)]
         if now.advantages is None:
             changes.append((Tensor, "backward", lambda *args, **kwargs: None))
@@ -230,8 +243,9 @@ class TrainerLoop:
 
     def _without_prompt(self, text: str, prompt: Tensor) -> str:
         """Return the response part of a text that also contains the prompt."""
+        tokenizer = readable(self.tokenizer, self.model)
         for hidden in (False, True):
-            text = text.removeprefix(self.tokenizer.decode(prompt, skip_special_tokens=hidden))
+            text = text.removeprefix(tokenizer.decode(prompt, skip_special_tokens=hidden))
         return text
 
     def _step(

@@ -443,3 +443,38 @@ def test_a_setting_is_declared_by_names_with_one_value(tmp_path: Path, lines: st
     held = ScriptObjects(Script(script))
     values = vars(trainer_parts(script, *held.used))
     assert {name: values[taken.removeprefix("trainer.")] for name, taken in held.settings.items()} == declared
+
+
+STAGES = """
+def train_reward(model, rows):
+    for row in rows:
+        model(row).backward()
+
+def train_policy(model, prompts):
+    for prompt in prompts:
+        loss(model, model.generate(prompt)).backward()
+
+def main():
+    stages = {"reward": lambda: train_reward(model, rows), "policy": lambda: train_policy(model, prompts)}
+    stages["policy"]()
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_among_several_stages_the_one_that_samples_is_followed(tmp_path: Path) -> None:
+    path = tmp_path / "main.py"
+    path.write_text(STAGES, encoding="utf-8")
+    assert [loop.node.lineno for loop in Script(path).loops] == [7]
+
+
+def test_functions_that_a_package_imports_for_its_users_are_found(tmp_path: Path) -> None:
+    folder = tmp_path / "package_of_rollouts"
+    folder.mkdir()
+    folder.joinpath("__init__.py").write_text("from .inner import generate_completions\n", encoding="utf-8")
+    text = "def generate_completions(model, tokenizer, prompts): ...\n"
+    folder.joinpath("inner.py").write_text(text, encoding="utf-8")
+    path = tmp_path / "train.py"
+    path.write_text("from package_of_rollouts import generate_completions\n", encoding="utf-8")
+    assert [(f.seam, f.file.name) for f in found_in(path)] == [("rollout", "inner.py")]

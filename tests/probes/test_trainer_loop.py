@@ -224,8 +224,12 @@ def test_a_generator_inside_the_optimizer_loop_has_no_error(script: Path) -> Non
     assert _codes(script) == {}
 
 
-QUESTIONS = ("[row['question'] for row in random.sample(rows, 2)]", "['name the tools']")
-"""Questions from the training data, and a question in the code."""
+QUESTIONS = (
+    "[row['question'] for row in random.sample(rows, 2)]",
+    "['name the tools']",
+    "[row['question'] for row in random.sample(list(rows), 2)]",
+)
+"""Questions from the training data, a question in the code, and questions from a copy of the training data."""
 
 
 def _collected(script: Path, **changes: Any) -> Path:
@@ -308,6 +312,74 @@ def test_a_loop_that_cannot_be_run_by_itself_is_named_with_its_reason(script: Pa
         loop = TrainerLoop(script)
     assert (loop.rollout, loop.step) == (None, None)
     assert None not in (loop.model, loop.tokenizer)
+
+
+CRITIC = """
+        value_optimizer.zero_grad()
+        value(new.detach().mean().reshape(1, 1)).sum().backward()
+        value_optimizer.step()
+        updates += 1
+        if updates <= {alone}:
+            continue
+        loss.backward()
+"""
+
+
+def _with_critic(script: Path, alone: int) -> Path:
+    """Add a critic, which is updated before the policy and, in the first updates, without the policy."""
+    made = "    value, updates = torch.nn.Linear(1, 1), 0\n    value_optimizer = torch.optim.SGD(value.parameters(), lr=1e-2)\n"
+    text = script.read_text().replace("    loader = make_loader()\n", made + "    loader = make_loader()\n")
+    script.write_text(text.replace("\n        loss.backward()\n", CRITIC.format(alone=alone)), encoding="utf-8")
+    return script
+
+
+def test_a_critic_that_is_updated_before_the_policy_does_not_end_a_pass(script: Path) -> None:
+    found = _probed(_with_critic(script, alone=0), "STL004", "PAD002", "RAT007")
+    assert [f.code for f in found.findings if f.severity != "info"] == []
+    assert {"STL004", "PAD002"} <= {*found.coverage.passed_codes}
+
+
+def test_a_policy_that_waits_for_its_critic_is_not_called_frozen(script: Path) -> None:
+    with pytest.warns(UserWarning, match="the first updates train another model, such as a critic, and not the policy"):
+        loop = TrainerLoop(_with_critic(script, alone=1000))
+    assert (loop.rollout, loop.step) == (None, None)
+
+
+@pytest.mark.parametrize("script", [{"inside": "raise TimeoutError('took longer than 60 s')"}], indirect=True)
+def test_a_loop_that_exceeds_the_time_limit_is_not_run_again(script: Path) -> None:
+    with pytest.raises(TimeoutError, match="took longer than 60 s"):
+        TrainerLoop(script)
+
+
+OWN_TOKENIZER = """
+class Own:
+    pad_token_id, eos_token_id = property(lambda self: self.own.pad_token_id), property(lambda self: self.own.eos_token_id)
+    def __init__(self):
+        self.own = make_tokenizer()
+    def __call__(self, texts, **how):
+        return self.own(texts, **how)
+    def encode(self, text):
+        return self.own.encode(text, add_special_tokens=False)
+    def decode(self, ids):
+        return self.own.decode(ids)
+    def batch_decode(self, rows, **how):
+        return self.own.batch_decode(rows, **how)
+    def apply_chat_template(self, *args, **how):
+        return self.own.apply_chat_template(*args, **how)
+
+def main():
+    tokenizer = Own()
+    model = make_model(tokenizer.own)
+"""
+
+
+def test_a_tokenizer_of_the_trainer_needs_no_length(script: Path) -> None:
+    made = "\ndef main():\n    tokenizer = make_tokenizer()\n    model = make_model(tokenizer)\n"
+    script.write_text(script.read_text().replace(made, OWN_TOKENIZER), encoding="utf-8")
+    loop = TrainerLoop(script)
+    assert loop.rollout is not None
+    assert loop.prompts is not None
+    assert all("<" not in text for text in loop.rollout(loop.prompts[:2]))
 
 
 def test_the_scheduler_that_passes_of_a_loop_advance_is_restored(script: Path) -> None:
