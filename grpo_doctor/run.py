@@ -172,17 +172,18 @@ class Ending(msgspec.Struct, kw_only=True):
 
 
 class RepeatedError(msgspec.Struct, kw_only=True):
-    """The error message that a log repeats most often: the number of lines that contain it, and the first of these
-    lines."""
+    """The error message that a log repeats most often: the number of lines that contain it, the first of these lines,
+    and whether the message reports a skipped update."""
 
     lines: int
     text: str
+    skips: bool = False
 
     @property
     def described(self) -> str:
         """Return the message with its number of lines."""
         quoted = self.text.replace('"', "'")
-        return f'{self.lines} lines report the error "{quoted}"'
+        return f'{self.lines} lines report {"skipped updates:" if self.skips else "the error"} "{quoted}"'
 
 
 class Run:

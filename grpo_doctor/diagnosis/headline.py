@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ENOUGH = 8
 """Number of rows below which a run is not judged, because no check of a trend can fire on fewer rows."""
 TRAIN_ON = "Train for more steps."
+WHY_SKIPPED = "Find out why updates are skipped first."
 EARLY = 0.1
 """Share of the planned steps before which a run without a problem needs more steps rather than other settings."""
 COMPONENTS = "reward_components"
@@ -111,7 +112,8 @@ def headline(facts: Facts) -> str:
         said.append(f"{repeated.described}.")
     if facts.head is None and trained and facts.verdict != "healthy":
         ended = facts.run.ending is not None and facts.run.ending.kind != "finished"
-        said.append("Check this error first." if repeated is not None and not ended else _next_step(facts))
+        first = repeated is not None and not ended and (WHY_SKIPPED if repeated.skips else "Check this error first.")
+        said.append(first or _next_step(facts))
     return " ".join(said)
 
 

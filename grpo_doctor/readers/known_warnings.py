@@ -33,8 +33,12 @@ _SKIPS = re.compile(r"\bskip(?:s|ped|ping) (?:the |this |an |optimizer )?(?:upda
 _OFTEN = 3
 """Minimum number of skipped updates or batches to report; a loss scale that starts too high skips a few."""
 LONGEST = 300
-ERRORS = (b"rror", b"ailed")
-"""Parts of the words for an error, by which lines are searched before the pattern is tried."""
+ERRORS = (b"rror", b"ailed", b"kipp")
+"""Parts of the words for an error or a skipped update, by which lines are searched before the pattern is tried."""
+_TOTAL = re.compile(r"\bstep=(\d{1,9}), skipped=(\d{1,9})\b")
+"""DeepSpeed's number of updates so far, and how many of them were skipped because their gradient was not finite."""
+_MOSTLY = 0.5
+"""Minimum share of skipped updates that is reported like an error; with loss scaling, a few are normal."""
 _ERROR = re.compile(r"\b(?:ERROR|FAILED|[A-Z]\w{0,60}(?:Error|Exception)(?=:)|[Ff]ailed|[Ee]rror|refused)\b")
 _COUNTED = re.compile(
     r"\d[.,%]?\s(?:failed|errors?)\b|\b(?:failed|errors?)['\"]?\s?[:=]\s?(?:[-+]?\d|null\b|[Nn]one\b|nan\b|false\b|False\b)"
@@ -89,14 +93,19 @@ class Errors:
     def __init__(self) -> None:
         self._lines: dict[str, array[int]] = {}
         self._texts: dict[str, list[tuple[int, str]]] = {}
+        self._skips: set[str] = set()
 
     def see(self, line: int, text: str) -> None:
         """Count a line if it reports an error."""
         text = text.strip()[:LONGEST]
-        if not _ERROR.search(text) or _COUNTED.search(text) or _PYTHON.search(text):
+        if not (lost := _loses_an_update(text)) and (
+            not _ERROR.search(text) or _COUNTED.search(text) or _PYTHON.search(text)
+        ):
             return
-        text = _LEAD.sub("", text, count=1)
+        text = lost or _LEAD.sub("", text, count=1)
         same = _VARIES.sub("#", text)
+        if lost:
+            self._skips.add(same)
         if same in self._texts or len(self._texts) < _MOST:
             self._lines.setdefault(same, array("q")).append(line)
             if len(texts := self._texts.setdefault(same, [])) < _KEPT:
@@ -108,9 +117,19 @@ class Errors:
         starts = [0, *(int(run.lines[0]) for run in ordered[1:])]
         for run, start, stop in zip(ordered, starts, [*starts[1:], sys.maxsize], strict=True):
             counts = {same: bisect_left(at, stop) - bisect_left(at, start) for same, at in self._lines.items()}
+            for same in self._skips:
+                counts[same] *= counts[same] >= _MOSTLY * len(run)
             often = max(counts, key=counts.__getitem__, default="")
             if counts and counts[often] >= _REPEATED:
                 texts = self._texts[often]
                 own = next((text for line, text in texts if line >= start), texts[0][1])
                 said = shorten(own, _SHOWN, placeholder="…").rstrip(" .:")
-                run.repeated_error = RepeatedError(lines=counts[often], text=said)
+                run.repeated_error = RepeatedError(lines=counts[often], text=said, skips=often in self._skips)
+
+
+def _loses_an_update(text: str) -> str:
+    """Return the part of a line that reports a skipped update, or that most updates so far were skipped; an empty
+    string for other lines."""
+    if total := _TOTAL.search(text):
+        return total[0] if int(total[2]) >= _MOSTLY * int(total[1]) > 0 else ""
+    return text.rpartition("Warning: ")[2] if _SKIPS.search(text) else ""

@@ -593,3 +593,26 @@ def test_lines_that_report_skipped_updates_are_counted(tmp_path: Path, times: in
 def test_a_statement_in_generated_code_is_no_reward(tmp_path: Path, line: str, rows: int) -> None:
     run = run_of(tmp_path, "train.log", lines(f"def score{{i}}(answer):\n{line}"))
     assert len(known(run).get("reward_mean", [])) == rows
+
+
+DEEPSPEED = "[INFO] [logging.py:96:log_dist] [Rank 0] step={i}0, skipped={lost}, lr=[1e-05], mom=[(0.9, 0.99)]\n"
+
+
+@pytest.mark.parametrize(("lost", "told"), [("{i}0", True), ("{i}", False)])
+def test_updates_that_are_mostly_skipped_are_reported(tmp_path: Path, lost: str, told: bool) -> None:
+    """With loss scaling, a few skipped updates are normal."""
+    text = lines("loss: 0.9{i}\n" + DEEPSPEED.replace("{lost}", lost), 12)
+    run = run_of(tmp_path, "train.log", text)
+    assert (run.repeated_error is not None) is told
+    if run.repeated_error is not None:
+        assert run.repeated_error.described == '12 lines report skipped updates: "step=10, skipped=10"'
+        assert diagnose(run).headline.endswith("Find out why updates are skipped first.")
+
+
+@pytest.mark.parametrize(("rows", "told"), [(20, True), (21, False)])
+def test_skipped_batches_count_if_they_are_half_of_the_rows(tmp_path: Path, rows: int, told: bool) -> None:
+    skip = "ppo_trainer.py:1128: UserWarning: The average ratio of batch exceeds threshold 10.00. Skipping batch.\n"
+    text = "".join(f"step {i} loss: 0.{i}\n{skip if i <= 10 else ''}" for i in range(1, rows + 1))
+    found = run_of(tmp_path, "train.log", text).repeated_error
+    said = '10 lines report skipped updates: "The average ratio of batch exceeds threshold 10.00. Skipping batch"'
+    assert (found.described if found else None) == (said if told else None)
