@@ -124,7 +124,12 @@ def reward_constant_or_saturated(
     alike, lasted = _since(unlike, n, step)
     by_chance = (spread == spread) & (_share_before(unlike, alike, n) ** alike > chance_probability)
     proven = (alike == n) & (n >= proving_rewards) & (spread <= 1e-6) & (grad_norm <= 0)
-    constant = ((alike >= least_rewards) & (lasted >= steps) & ~by_chance & ~((alike == n) & departed(kl))) | proven
+    constant = (
+        (alike >= least_rewards)
+        & (lasted >= steps)
+        & ~by_chance
+        & ~((alike == n) & departed(kl) & ~(best(reward_std) <= 0))
+    ) | proven
     level = _level(reward_mean, least_rewards, proven)
     by_form = best(reward_meant) <= 0  # correctness has never been above 0
     solved = reward_unit & (moving_mean(reward_mean, steps) >= solved_from) & ~by_form

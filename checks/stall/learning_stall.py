@@ -80,8 +80,9 @@ def learning_stall(
     one standard deviation above their mean. If noise could hide a gain of a tenth of the headroom, the check does not
     fire, and the verdict is `unproven`.
 
-    A constant reward is only a **warning** if the KL to the reference has risen threefold, to more than 0.005. Equal
-    rewards have no gradient, so another reward or term of the loss moves the policy.
+    A constant reward is only a **warning** if the KL to the reference has risen threefold, to more than 0.005, and
+    `reward_std` is not recorded as 0. Equal rewards have no gradient, so another reward or term of the loss moves the
+    policy.
 
     A flat reward is an **error** if most responses are truncated, or if 80% of the groups have equal rewards, both
     recently and over the whole run. In both cases, waiting cannot help. If the log does not count zero-variance groups,
@@ -145,7 +146,7 @@ def learning_stall(
     small = _too_small(reward_trend, most - first, spread, headroom_share, lasted >= 2 * early_rows - 1)
     leans = reward_trend.gain > shown / 2
     flat = ((long & room & small & from_start(step)) | still) & ~(better | leans | reward_trend.fallen | unpaid | never)
-    moved = (top <= low) & departed(kl)  # equal rewards alone cannot do so
+    moved = (top <= low) & departed(kl) & ~(best(reward_std) <= 1e-6)  # equal rewards alone cannot do so
     tied = _tied(dead_share, reward_std, top <= low, rows) >= error_dead_share
     cut = recent_mean(cut_share, rows) > error_cut_share
     return fires(

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..run import RunType
 from ..series.trajectory import CHANCE, SUCCESS, TURNED
-from ..series.trend import FEW, HALF, LEAST, SOLVED, Outcome
+from ..series.trend import FEW, HALF, LEAST, LEAST_GAIN, SOLVED, Outcome
 from .wording import counted, number
 
 HELD_OUT = ("eval_score", "eval_loss")
@@ -179,7 +179,7 @@ def evaluated(success: Mapping[str, Outcome], run_type: RunType, told: Collectio
     few = f" ({o.rows} evaluations)" if o.shown != o.shown else ""
     title = names_of(run_type)[name]
     if number(first) == number(now):
-        return f"the {title} is {number(now)} at the start and at the end{few}"
+        return f"the {title} is {number(now)} in the first and in the last evaluation{few}"
     went = ("rose" if first < now else "fell") if o.gained or o.fallen else "changed"
     return f"the {title} {went} from {number(first)} to {number(now)}{few}"
 
@@ -219,6 +219,8 @@ def _flat(field: str, name: str, o: Outcome) -> str:
         went = f"the {name} {'fell' if now < first else 'rose'} from {number(first)} to {number(now)}"
         return f"{went}, by more than noise (smallest detectable change: {number(o.shown, 2)})"
     changed = f"the {name} changed from {number(first)} to {number(now)}"
+    if o.rows >= FEW and o.now - o.first > o.shown and o.lean > 1:
+        return f"the {name} changed by less than {LEAST_GAIN:.0%}, to {number(now)}"
     if number(first) == number(now):
         changed = f"the {name} is {number(now)} at the start and at the end"
     if o.rows < FEW:

@@ -21,7 +21,7 @@ UNKNOWN = set(
 )
 """Fields that this task or a healthy step does not know."""
 OF_OTHERS = set(
-    "zero_variance_share kl_sequence teacher_kl staleness turns_per_response tool_calls_per_response tool_failure_rate "
+    "zero_variance_share kl_sequence reward_after_kl teacher_kl staleness turns_per_response tool_calls_per_response tool_failure_rate "
     "rollout_logp_diff rollout_logp_diff_max rollout_prob_diff rollout_prob_diff_max rollout_prob_correlation "
     "rollout_mult_prob_error rollout_weight_mean rollout_weight_min rollout_weight_max "
     "chosen_reward rejected_reward reward_margin chosen_logp rejected_logp value_loss "
