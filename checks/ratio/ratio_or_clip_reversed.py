@@ -173,12 +173,15 @@ def _judged(pushed: Any, settings: dict[str, Any], takes_old: bool, sure: bool =
     if least == 0:
         raise probes.Unjudged("the advantages do not reach the gradient; see STL004")
     off = pushed([FAR, -FAR, FAR, -FAR]).cpu() * signs[:, None]
-    ignored = takes_old and bool(((off - on).abs() <= least).all())
+    first = on[:, 0].abs() > least  # the scripted ratio is the ratio of the first token
+    ignored = takes_old and bool(first.any()) and bool(((off - on).abs() <= least).all())
     against = int(((on < -least).any(1) | (off < -least).any(1)).sum())
     none = (on.abs() <= least).all(1)
     silent = int(none.sum())
-    lost = int(((off[:, 0] <= least) & ~none)[[1, 2]].sum())
+    lost = int(((off[:, 0] <= least) & first)[[1, 2]].sum())
     broken = against + lost + silent
+    if not broken and not first.any():
+        raise probes.Unjudged("no first response token has a gradient; see PAD002")
     wrong = _bound(pushed, signs, least, settings) if not broken and _clips(on, off, least) else []
     return fires(
         broken + len(wrong) + ignored > 0,

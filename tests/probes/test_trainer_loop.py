@@ -278,6 +278,13 @@ def test_a_mask_that_begins_one_token_early_is_found_without_editing_the_adapter
     assert [f.severity for f in _probed(script, "PAD002").findings] == ["critical"]
 
 
+@pytest.mark.parametrize("script", [{"shift": 0}], indirect=True)
+def test_a_mask_without_the_first_token_is_not_called_a_wrong_clip(script: Path) -> None:
+    found = _probed(script, "PAD002", "RAT007")
+    assert [f.code for f in found.findings] == ["PAD002"]
+    assert ["no first response token has a gradient; see PAD002"] in [s["needs"] for s in found.coverage.skipped]
+
+
 def test_a_pass_trains_on_the_given_samples_and_leaves_the_weights(script: Path) -> None:
     loop = TrainerLoop(script)
     assert (loop.copies, loop.whole, len(loop.prompts or ())) == (2, False, 4)
