@@ -119,6 +119,6 @@ def test_the_page_of_comparisons_quotes_the_simulations() -> None:
     for row in tables("benchmarks/compare.md")[0]:
         most[row["lag-1"]] = max(most.get(row["lag-1"], 0.0), float(row["any metric differs"].rstrip("%")))
     (quoted,) = re.findall(
-        r"at most ([\d.]+)% of the pairs without a difference .*? up to ([\d.]+)%\. ", page("docs/compare.md")
+        r"at most ([\d.]+)% of the pairs of equal runs .*? up to ([\d.]+)%\. ", page("docs/compare.md")
     )
     assert quoted == (f"{max(most['0.0'], most['0.3']):g}", f"{most['0.6']:g}")
