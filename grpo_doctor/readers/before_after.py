@@ -16,8 +16,13 @@ from .aliases import resolve
 from .formats.pairs import pairs
 from .input import Input, lines_with
 
-_BEFORE = (b"efore", b"EFORE", b"aseline", b"ASELINE", b"nitial", b"INITIAL", b"ntrained", b"NTRAINED")
-_AFTER = (b"fter", b"FTER", b"inal", b"INAL", b"rained", b"RAINED", b"uned", b"UNED")
+
+def _without_initials(*words: str) -> tuple[bytes, ...]:
+    return tuple(form[1:].encode() for word in words for form in (word, word.upper()))
+
+
+_BEFORE = _without_initials("before", "baseline", "initial", "untrained")
+_AFTER = _without_initials("after", "final", "trained", "tuned")
 """Parts of the words for the time before and after training. Lines are searched for them before the pattern is
 tried."""
 _SCORED = re.compile(rb"(?i)(?:rew|scor|acc|succ|pass|win|corr|solv)[^\n]{0,80}?[:=|)\]]\s*[-+]?\.?\d")
