@@ -16,7 +16,7 @@ from grpo_doctor.diagnosis.framework import framework
 from grpo_doctor.readers.input import Input, ReadError, broken
 from grpo_doctor.report import model as words
 from grpo_doctor.report.chart_layout import drawings, unit
-from grpo_doctor.report.charts import decisive, legend, panels
+from grpo_doctor.report.charts import colours, decisive, legend, panels
 from grpo_doctor.report.markup import embedded, page
 from grpo_doctor.report.model import Options
 from grpo_doctor.report.proofs import proofs
@@ -66,7 +66,12 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
     charts, told = drawings(shown)
     first, main = decisive(diagnosis, shown), words.story(diagnosis).main
     curves = [chart for chart in charts if chart.panel.field != "timeline"]
-    shaded, green = any(chart.spans for chart in curves), any(chart.normal for chart in curves)
+    above = [chart for chart in curves if chart.panel is first]
+    shaded, green = any(chart.spans for chart in above), any(chart.normal for chart in above)
+    others = colours(
+        shaded=not shaded and any(chart.spans for chart in curves),
+        green=not green and any(chart.normal for chart in curves),
+    )
     if charts and not options.static:
         told["first"] = float(shown[0].ground.x[0])
         told["texts"] = words.texts_by_step(diagnosis) if options.samples else {}
@@ -80,6 +85,7 @@ def _run(diagnosis: Diagnosis, index: int, options: Options, most: int) -> dict[
         "charts": [chart for chart in charts if chart.panel is not first],
         "told": Markup(embedded(told)) if charts and not options.static else "",
         "legend": legend(shown, shaded=shaded, green=green),
+        "colours": others,
         "unit": unit(shown[0].ground) if shown else "",
         "framework": framework(diagnosis.run),
         "proofs": proofs(diagnosis) if options.samples else [],

@@ -162,10 +162,17 @@ def legend(drawn: Sequence[Panel], *, shaded: bool, green: bool) -> str:
         return ""
     ground = drawn[0].ground
     ticks = [f"{KINDS[kind]} {where}" for kind, where in PLACES.items() if kind in ground.events]
-    words = [f"Dashed: {ground.main.code} begins." if ground.main else ""]
-    words.append("Shaded: a finding holds." if shaded else "")
-    words.append("Green: range in which its check is silent." if green else "")
+    words = [f"Dashed: {ground.main.code} begins." if ground.main else "", colours(shaded=shaded, green=green)]
     words.append(f"Ticks: {', '.join(ticks)}." if ticks else "")
+    return " ".join(filter(None, words))
+
+
+def colours(*, shaded: bool, green: bool) -> str:
+    """Explain the colours of charts that have them."""
+    words = [
+        "Shaded: a finding holds." if shaded else "",
+        "Green: range in which its check is silent." if green else "",
+    ]
     return " ".join(filter(None, words))
 
 

@@ -116,6 +116,19 @@ def test_the_legend_names_what_occurs() -> None:
     assert charts.legend(shown, shaded=False, green=True) == "Green: range in which its check is silent."
     assert charts.legend(shown, shaded=False, green=False) == ""
     assert charts.legend([], shaded=True, green=True) == ""
+    assert charts.colours(shaded=True, green=True) == (
+        "Shaded: a finding holds. Green: range in which its check is silent."
+    )
+
+
+def test_the_sentence_about_green_stands_with_the_charts_that_have_it() -> None:
+    page = render(
+        "html",
+        [diagnose(make_run(reward_mean=[0.1 + 0.02 * n for n in range(40)], kl=[0.001 * n for n in range(40)]))],
+        Options(),
+    )
+    above, below = page.split(">Charts<", 1)
+    assert ("Green: range" in above, "Green: range" in below) == (False, True)
 
 
 def drawn(diagnosis: Diagnosis) -> list[chart_layout.Drawing]:
