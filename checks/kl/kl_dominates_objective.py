@@ -79,7 +79,7 @@ def kl_dominates_objective(
     reward_max: 1x10
     response_length_mean: 970x2 9x8
     ```
-    Warning at step 5: The KL penalty in the reward has become smaller, not the reward larger: the reward after the
+    Warning at step 5: The KL penalty in the reward fell, but the reward itself did not improve: the reward after the
     penalty rose from -14 to -2 (970 tokens per response at the start, 9 now).
 
     ## Known false alarms
@@ -132,7 +132,7 @@ def _has(
             f" ({number(begun, 4)} tokens per response at the start, {number(length)} now)" if length == length else ""
         )
         return (
-            "penalty in the reward has become smaller, not the reward larger: the reward after the penalty rose from "
+            "penalty in the reward fell, but the reward itself did not improve: the reward after the penalty rose from "
             f"{number(first)} to {number(now)}{tokens}"
         )
     if share == share:

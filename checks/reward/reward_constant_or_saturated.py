@@ -60,7 +60,9 @@ def reward_constant_or_saturated(
     means must be identical. The first four rows of the run are enough if spread and gradient norm are both 0. In a log
     with one row per ten steps, the check fires at the tenth row at the earliest. Batches without spread count only once
     the probability that such a series arises by chance is at most 1e-5. The probability follows from the share of
-    batches without spread so far. In batches of a single prompt, equal rewards are common.
+    batches without spread so far. In batches of a single prompt, equal rewards are common. If `reward_std` is not
+    recorded as 0, a constant reward is left to STL001 while the KL to the reference model has risen threefold, to more
+    than 0.005.
 
     **Solved**: the success rate, or a reward on a scale of 0 to 1, averages at least 0.98 over the last 20 recorded
     rewards.

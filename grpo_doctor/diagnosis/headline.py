@@ -112,8 +112,10 @@ def headline(facts: Facts) -> str:
         said.append(f"{repeated.described}.")
     if facts.head is None and trained and facts.verdict != "healthy":
         ended = facts.run.ending is not None and facts.run.ending.kind != "finished"
-        first = repeated is not None and not ended and (WHY_SKIPPED if repeated.skips else "Check this error first.")
-        said.append(first or _next_step(facts))
+        if repeated is None or ended:
+            said.append(_next_step(facts))
+        else:
+            said.append(WHY_SKIPPED if repeated.skips else "Check this error first.")
     return " ".join(said)
 
 

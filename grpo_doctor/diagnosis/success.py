@@ -207,7 +207,8 @@ def _near(o: Outcome) -> str:
 def _after_best(name: str, o: Outcome) -> str:
     """Return the best level if the last level is below it by more than a detectable change."""
     best = 0 - o.best if name in TURNED else o.best
-    return f", after a best level of {number(best)}" if o.best - o.now > o.shown else ""
+    told = o.best - o.now > o.shown and number(o.best) != number(o.now)
+    return f", after a best level of {number(best)}" if told else ""
 
 
 def _flat(field: str, name: str, o: Outcome) -> str:

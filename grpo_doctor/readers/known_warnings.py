@@ -118,7 +118,8 @@ class Errors:
         for run, start, stop in zip(ordered, starts, [*starts[1:], sys.maxsize], strict=True):
             counts = {same: bisect_left(at, stop) - bisect_left(at, start) for same, at in self._lines.items()}
             for same in self._skips:
-                counts[same] *= counts[same] >= _MOSTLY * len(run)
+                if counts[same] < _MOSTLY * len(run):
+                    del counts[same]
             often = max(counts, key=counts.__getitem__, default="")
             if counts and counts[often] >= _REPEATED:
                 texts = self._texts[often]

@@ -63,7 +63,7 @@ def test_a_rise_beyond_the_range_of_the_rewards_comes_from_the_penalty(after: st
     assert (found is not None) is fires
     if found is not None:
         assert found.message == (
-            "The KL penalty in the reward has become smaller, not the reward larger: the reward after the penalty rose "
+            "The KL penalty in the reward fell, but the reward itself did not improve: the reward after the penalty rose "
             "from -3.1 to -1."
         )
 
@@ -80,4 +80,4 @@ def test_a_penalty_that_pays_for_short_responses_is_the_cause_of_the_collapse() 
         )
     )
     assert (said.verdict, said.outcome, said.cause) == ("failing", "REW009", "KL002")
-    assert "Likely cause (KL002): The KL penalty in the reward has become smaller" in said.headline
+    assert "Likely cause (KL002): The KL penalty in the reward fell" in said.headline
